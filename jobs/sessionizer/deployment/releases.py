@@ -129,6 +129,21 @@ def require_release(home: StreamHome, file: SpecFile) -> None:
         raise UpgradeWaits(home.name, lineage, kept.versions[RELEASE], now.versions[RELEASE])
 
 
+def other_release(home: StreamHome) -> tuple[str, str] | None:
+    """Return the release that the stream runs by and the one that is installed here, None if they do the same.
+
+    Raises DamagedFile.
+    """
+    lineage = active_lineage(home)
+    if lineage is None:
+        return None
+    kept = read_fingerprint(home, lineage)
+    now = present_fingerprint(known=kept)
+    if is_taken_at_restart(kept, now, AtRestart.SAME_CODE):
+        return None
+    return kept.versions[RELEASE], now.versions[RELEASE]
+
+
 def list_installed_releases(environment: Mapping[str, str] = os.environ) -> list[InstalledRelease]:
     """Read the environments in the folder of ``SESSIONIZER_RELEASES``, by name. Empty if it is not set.
 

@@ -10,13 +10,17 @@ import pytest
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.fingerprint import CheckpointRecord
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.fingerprint import RELEASE, CheckpointRecord, present_fingerprint, write_fingerprint
 from sessionizer.lineage.kept_spec import KeptTypes
-from sessionizer.state.commands.moves import Division, plan_rescale
+from sessionizer.state.commands.moves import Division, Rescale, plan_rescale
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
+from sessionizer.state.preconditions import name_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from support.fixtures.reviewed import Reviewed
 
@@ -69,3 +73,31 @@ def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) 
     plans = {"even": (1, None), "uneven": (10, 4), "nothing to change": (16, 2)}
     told = {name: plan_rescale("clicks", COMMITTED, *wanted).lines() for name, wanted in plans.items()}
     golden("plans/rescale.txt", "\n".join("\n".join((f"# {name}", *lines, "")) for name, lines in told.items()))
+
+
+def test_a_release_that_the_new_lineage_would_take_is_named_and_approved(tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    plan = Rescale(key_groups=32).plan("clicks", COMMITTED, 16)
+    assert name_releases(home, plan) == plan, "a stream that never ran"
+
+    lineage = start_lineage(home)
+    now = present_fingerprint()
+
+    def ran_by(release: str, code: str) -> None:
+        write_fingerprint(
+            home, lineage, replace(now, versions={**now.versions, RELEASE: release}, code=code, sources=code)
+        )
+
+    ran_by("0.1.0", now.code)
+    assert name_releases(home, plan) == plan, "the same code"
+    ran_by("0.1.0", "other")
+    named = name_releases(home, plan)
+    assert named.releases == ("0.1.0", now.versions[RELEASE])
+    assert {named.digest, named.to_json()["digest"]} != {plan.digest}
+    assert named.digest == named.to_json()["digest"]
+    assert named.decided == {**plan.decided, "release": now.versions[RELEASE]}
+    (said,) = [line for line in named.lines() if line not in plan.lines()]
+    assert said.startswith(f"  release: the new lineage takes {now.versions[RELEASE]}, and the stream runs by 0.1.0. ")
+    ran_by("0.0.9", "other")
+    assert name_releases(home, plan).digest == named.digest, "what is approved is the new release"

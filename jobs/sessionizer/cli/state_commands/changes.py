@@ -39,6 +39,7 @@ from sessionizer.state.commands.steps import Prove
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import rollback_of
+from sessionizer.state.preconditions import name_releases
 from sessionizer.state.savepoints.listing import complete_savepoint, keep_from_removal, list_savepoints
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
@@ -168,7 +169,8 @@ class RescaleChange(OfFile):
         """Show the plan. Raises InvalidSpec."""
         if self.pending is not None:
             return True
-        plan = self.command.plan(self.where.name, read_committed_batch(self.where), self.spec.key_groups)
+        found = self.command.plan(self.where.name, read_committed_batch(self.where), self.spec.key_groups)
+        plan = name_releases(self.where, found)
         self.why = f"{self.command.name} to {plan.decision.now}"
         return self.take_up(plan) and plan.is_needed
 

@@ -265,8 +265,8 @@ class Change(ABC, Generic[Asked]):
         if shared.as_json:
             more = {"canary": terms and terms.to_json(), "downtime": down and down.to_json()}
             told = {name: value for name, value in more.items() if value is not None}
-            typer.echo(json.dumps({**plan.decision.to_json(), **told}, indent=1))
-        lines = [*plan.decision.lines()]
+            typer.echo(json.dumps({**plan.to_json(), **told}, indent=1))
+        lines = [*plan.lines()]
         if plan.is_possible:
             lines += [f"  {canary_line(terms)}"] if terms else []
             lines += [f"  {down.line()}"] if down else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,11 +31,11 @@ from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.open_events import open_event_schema, select_open_events
 from sessionizer.spark.state.restores.table_rows import count_changes
-from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer, settle
+from sessionizer.state.preconditions import name_releases
 from sessionizer.state.restores.row_changes import deletion_of_all, streamed_tables
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
+    from sessionizer.state.commands.command import Plan
     from sessionizer.state.commands.seeds import SeedDecision
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
@@ -65,12 +66,12 @@ class SeedRunner(SparkRunner[Seed]):
             figures = self.reader.figures(Path(scratch))
         decision = self.reader.decision
         leaving = count_deleted_rows(self.reader, self.home) if decision.leaves is not None else {}
-        plan = self.command.plan(decision)
-        return Plan(SeedPlan(decision, figures, leaving), plan.leaves, plan.steps)
+        plan = name_releases(self.home, self.command.plan(decision))
+        return replace(plan, decision=SeedPlan(decision, figures, leaving))
 
     def plan_again(self, record: OperationRecord) -> Plan[SeedDecision]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""
-        return self.command.plan(self.reader.decision)
+        return name_releases(self.home, self.command.plan(self.reader.decision))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a seed has."""

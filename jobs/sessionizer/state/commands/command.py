@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self,
 
 from sessionizer.control.plan_changes import Decided
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.canary.judge import BATCHES, CanaryTerms
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class Plan(Generic[Chosen_co]):
     """Plan of a command: the ``decision``, and the ``steps`` in order.
 
     ``leaves``: the lineage that the stream is in, and its newest batch. ``refusal``: the error that makes the plan
-    impossible. ``is_needed``: whether there is anything to do.
+    impossible. ``is_needed``: whether there is anything to do. ``releases``: the release that the stream runs by, and
+    the one that the new lineage takes. None if they are the same, or if the command is for releases.
     """
 
     decision: Chosen_co
@@ -90,16 +92,34 @@ class Plan(Generic[Chosen_co]):
     steps: tuple[Step, ...]
     refusal: SessionizerError | None = None
     is_needed: bool = True
+    releases: tuple[str, str] | None = None
 
     @property
     def digest(self) -> str:
-        """Digest of the decision."""
-        return self.decision.digest
+        """Digest of the decision, and of the release that the new lineage takes."""
+        return self.decision.digest if self.releases is None else typed_digest(self.decided)
 
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers."""
-        return self.decision.decided
+        return (
+            self.decision.decided if self.releases is None else {**self.decision.decided, "release": self.releases[1]}
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        decision: Any = self.decision
+        own = {} if self.releases is None else {"digest": self.digest, "releases": self.releases}
+        return {**decision.to_json(), **own}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as lines for users."""
+        decision: Any = self.decision
+        yield from decision.lines()
+        if self.releases is not None:
+            before, now = self.releases
+            said = f"the new lineage takes {now}, and the stream runs by {before}"
+            yield f"  release: {said}. `upgrade --prove` compares them"
 
     @property
     def is_possible(self) -> bool:
