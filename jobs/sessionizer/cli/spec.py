@@ -18,8 +18,8 @@ from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.decisions import check_sql
-from sessionizer.stream_spec.document.stream import stream_schema_text
 from sessionizer.stream_spec.spec_folder import add_place, find_stream, require_own_tables, spec_files, survey_streams
+from sessionizer.stream_spec.spec_text import stream_schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

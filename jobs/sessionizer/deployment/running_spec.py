@@ -25,7 +25,6 @@ from sessionizer.stream_spec.decisions import (
     list_decisions,
     spec_fingerprint,
 )
-from sessionizer.stream_spec.effect import shown_value
 from sessionizer.stream_spec.spec_folder import find_stream, parse_recorded_spec
 
 if TYPE_CHECKING:
@@ -44,7 +43,8 @@ def require_continuable(stream: str, changes: Iterable[Change]) -> None:
         command, known = command_for(stream, change), field_at(change.field)
         if command is not None and known is not None and known.effect.refused is not None:
             why = known.effect.refused.format(before=change.before)
-            raise ChangeRefused(stream, change.field, shown_value(change.now), command, why)
+            shown = [each["id"] for each in change.now] if isinstance(change.now, list) else change.now
+            raise ChangeRefused(stream, change.field, shown, command, why)
 
 
 def command_for(stream: str, change: Change) -> str | None:

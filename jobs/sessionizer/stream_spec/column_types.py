@@ -385,9 +385,9 @@ def _whole_call(words: Sequence[SqlWord]) -> tuple[str, Sequence[Sequence[SqlWor
 def _whole_path(words: Sequence[SqlWord]) -> list[str] | None:
     """Return the dotted name if the whole text is one."""
     names, points = words[::2], words[1::2]
-    fits = len(words) % 2 == 1 and all(word.kind in NAMES for word in names) and all(map(_is_point, points))
+    fits = (
+        len(words) % 2 == 1
+        and all(word.kind in NAMES for word in names)
+        and all(point.is_symbol(".") for point in points)
+    )
     return [_bare(word) for word in names] if fits else None
-
-
-def _is_point(word: SqlWord) -> bool:
-    return word.is_symbol(".")

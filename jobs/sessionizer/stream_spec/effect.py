@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.stream_spec.column_types import ColumnType, PartKind, changed_parts, parse_declared_columns
 from sessionizer.stream_spec.document.names import parse_duration
@@ -140,8 +140,3 @@ class ChangesWithSource:
 ANOTHER_STREAM: Final = "Give the other stream a name and home of its own"
 BESIDE_THE_STREAM: Final = FieldEffect("no effect", "it is shown, or configures work beside the stream", Verdict.NONE)
 FOR_NEW_ROWS: Final = "it holds for rows that are read from now on"
-
-
-def shown_value(value: Any) -> Any:  # noqa: ANN401  a value of JSON
-    """Return the value as a message shows it: of migrations only the ids."""
-    return [each["id"] for each in value] if isinstance(value, list) else value

@@ -55,7 +55,10 @@ def survey_streams(folder: Path) -> StreamFolder:
             with _collect(problems):
                 specs[path] = read_spec(path)
     # before the file names: a copied file is better called a duplicate than misnamed
-    duplicates = _duplicates(specs)
+    files_of = defaultdict(list)
+    for path, spec in specs.items():
+        files_of[spec.name].append(path)
+    duplicates = {name: files for name, files in files_of.items() if len(files) > 1}
     problems += [DuplicateStream(name, files) for name, files in duplicates.items()]
     for path in sorted(set(specs).difference(*duplicates.values())):
         with _collect(problems):
@@ -71,14 +74,6 @@ def _collect(problems: list[TerminalError]) -> Iterator[None]:
         yield
     except TerminalError as error:
         problems.append(error)
-
-
-def _duplicates(specs: dict[Path, StreamSpec]) -> dict[str, list[Path]]:
-    """Return the files of each name that more than one file has."""
-    files_of = defaultdict(list)
-    for path, spec in specs.items():
-        files_of[spec.name].append(path)
-    return {name: files for name, files in files_of.items() if len(files) > 1}
 
 
 def find_stream(folder: Path, name: str) -> StreamSpec:
@@ -130,9 +125,7 @@ def read_text(path: Path) -> str:
         kind = file_kind(path.stat().st_mode)
         if kind is not None:
             raise InvalidSpec("the file", Verbatim(kind), "a regular file", file=path)
-        with open_regular(path) as file:
-            written = file.read(MOST_BYTES + 1)
-        if len(written) > MOST_BYTES:
+        if (written := _read_bounded(path)) is None:
             raise InvalidSpec("the file", Verbatim("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
         return written.decode("utf-8")
     except OSError as error:
@@ -152,11 +145,16 @@ def _read_beside(spec: Path, name: str) -> bytes:
     path = spec.parent / name
     if not _is_within(path, spec.parent):
         raise OSError(errno.EXDEV, "a link out of the folder of the spec")
-    with open_regular(path) as file:
-        written = file.read(MOST_BYTES + 1)
-    if len(written) > MOST_BYTES:
+    if (written := _read_bounded(path)) is None:
         raise OSError(errno.EFBIG, f"more than {MOST_BYTES:,} bytes")
     return written
+
+
+def _read_bounded(path: Path) -> bytes | None:
+    """Return the content of a regular file, None if it is too large to be a spec. Raises OSError."""
+    with open_regular(path) as file:
+        written = file.read(MOST_BYTES + 1)
+    return written if len(written) <= MOST_BYTES else None
 
 
 def check_file_name(path: Path, spec: StreamSpec) -> None:

@@ -1,6 +1,4 @@
-"""The YAML of a spec as plain data with the line of every key, and the message about the problems in it.
-
-Bounds on the cost of reading a YAML file, counted before anything is built.
+"""The text of a spec: its YAML with the line of every key, the message about its problems, and its JSON Schema.
 
 An alias writes a block once and has it built many times: nine levels of nine give 400 million nodes. So aliases and
 merge keys are refused.
@@ -9,14 +7,16 @@ merge keys are refused.
 from __future__ import annotations
 
 import difflib
+import json
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 import yaml
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.redaction import redact
-from sessionizer.stream_spec.document.names import MISSING, REFUSED, Section, Verbatim
+from sessionizer.stream_spec.document.names import MISSING, REFUSED, Section, Verbatim, format_duration
 from sessionizer.stream_spec.document.reader_options import holds_secret
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
+    from pydantic_core import CoreSchema, ErrorDetails
 
 
 MOST_BYTES: Final = 1_048_576
@@ -249,3 +249,46 @@ def show_yaml_value(value: object) -> object:
         value = redact(value)
     written = repr(value)
     return value if len(written) <= LONGEST_SHOWN else Verbatim(written[:LONGEST_SHOWN] + "…")
+
+
+SCHEMA_FILE: Final = "stream.schema.json"
+"""Name of the published schema, in the folder of the specs."""
+
+
+class SpecJsonSchema(GenerateJsonSchema):
+    """Pydantic's schema, without a title for each field."""
+
+    schema_dialect = "https://json-schema.org/draft/2020-12/schema"
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - pydantic's signature
+        """Return False: a title that repeats the key hides the description in editors."""
+        return False
+
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Return the schema with its dialect, and with the defaults of durations as text."""
+        generated = super().generate(schema, mode)
+        durations_as_text(generated)
+        return {"$schema": self.schema_dialect, **generated, "title": "Stream spec"}
+
+
+def durations_as_text(node: Any) -> None:  # noqa: ANN401 - any JSON
+    """Rewrite, in place, the defaults of all durations below ``node`` from milliseconds to text."""
+    if isinstance(node, dict):
+        is_duration = any(each.get("format") == "duration-with-unit" for each in (node, *node.get("anyOf", ())))
+        if is_duration and isinstance(node.get("default"), int):
+            node["default"] = format_duration(node["default"])
+        for child in node.values():
+            durations_as_text(child)
+    elif isinstance(node, list):
+        for child in node:
+            durations_as_text(child)
+
+
+def stream_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a stream spec as it is written in YAML."""
+    return StreamSpec.model_json_schema(by_alias=True, schema_generator=SpecJsonSchema)
+
+
+def stream_schema_text() -> str:
+    """Return the schema as the published file has it."""
+    return json.dumps(stream_schema(), indent=2) + "\n"

@@ -14,7 +14,7 @@ from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES
 from sessionizer.errors import RetryEffect
 from sessionizer.lineage.canary.judge import backfill_command
-from sessionizer.stream_spec.document.stream import stream_schema
+from sessionizer.stream_spec.spec_text import stream_schema
 from support.expected.error_examples import EXAMPLES
 from support.expected.named_commands import commands_in, faults
 from support.places import REPOSITORY

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from sessionizer.stream_spec.document.stream import SCHEMA_FILE, stream_schema, stream_schema_text
+from sessionizer.stream_spec.spec_text import SCHEMA_FILE, stream_schema, stream_schema_text
 from support.faults.bad_clicks import KAFKA, changed
 from support.places import REPOSITORY
 from support.streams.spec_folder import load_streams

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -19,9 +19,6 @@ from sessionizer.stream_spec.document.names import (
     refusal,
 )
 from sessionizer.stream_spec.effect import ANOTHER_STREAM, DurationEffect, FieldEffect, PayloadEffect, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Mapping(Section):
@@ -294,12 +291,3 @@ class Migration(Section):
             if name in self.columns:
                 raise refusal(name, "a column that the same migration does not set", "drop")
         return self
-
-
-def check_unique_ids(migrations: Sequence[Migration]) -> None:
-    """Raise the refusal of the first id that two migrations have."""
-    seen: set[str] = set()
-    for number, migration in enumerate(migrations):
-        if migration.id in seen:
-            raise refusal(migration.id, "an id that no other migration has", "migrations", str(number), "id")
-        seen.add(migration.id)

@@ -1,17 +1,15 @@
-"""The stream spec: the full description of a stream, and its JSON Schema."""
+"""The stream spec: the full description of a stream."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Self, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 
 from sessionizer.home.clock import HOUR, SECOND
 from sessionizer.stream_spec.document.names import (
@@ -28,7 +26,7 @@ from sessionizer.stream_spec.document.names import (
     format_duration,
     refusal,
 )
-from sessionizer.stream_spec.document.rules import Mapping, Migration, Rules, check_unique_ids
+from sessionizer.stream_spec.document.rules import Mapping, Migration, Rules
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.effect import (
     ANOTHER_STREAM,
@@ -42,8 +40,6 @@ from sessionizer.stream_spec.effect import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pydantic_core import CoreSchema
 
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -417,52 +413,9 @@ class StreamSpec(Section):
 
     @model_validator(mode="after")
     def _migrations_are_told_apart(self) -> Self:
-        check_unique_ids(self.migrations)
+        seen: set[str] = set()
+        for number, migration in enumerate(self.migrations):
+            if migration.id in seen:
+                raise refusal(migration.id, "an id that no other migration has", "migrations", str(number), "id")
+            seen.add(migration.id)
         return self
-
-
-SCHEMA_FILE: Final = "stream.schema.json"
-"""Name of the published schema, in the folder of the specs."""
-
-
-class SpecJsonSchema(GenerateJsonSchema):
-    """Pydantic's schema, without a title for each field."""
-
-    schema_dialect = "https://json-schema.org/draft/2020-12/schema"
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - pydantic's signature
-        """Return False: a title that repeats the key hides the description in editors."""
-        return False
-
-    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Return the schema with its dialect, and with the defaults of durations as text."""
-        generated = super().generate(schema, mode)
-        durations_as_text(generated)
-        return {"$schema": self.schema_dialect, **generated, "title": "Stream spec"}
-
-
-def durations_as_text(node: Any) -> None:  # noqa: ANN401 - any JSON
-    """Rewrite, in place, the defaults of all durations below ``node`` from milliseconds to text."""
-    if isinstance(node, dict):
-        if is_duration(node) and isinstance(node.get("default"), int):
-            node["default"] = format_duration(node["default"])
-        for child in node.values():
-            durations_as_text(child)
-    elif isinstance(node, list):
-        for child in node:
-            durations_as_text(child)
-
-
-def is_duration(node: dict[str, Any]) -> bool:
-    """Tell whether the schema ``node`` describes a duration, nullable or not."""
-    return any(branch.get("format") == "duration-with-unit" for branch in (node, *node.get("anyOf", ())))
-
-
-def stream_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a stream spec as it is written in YAML."""
-    return StreamSpec.model_json_schema(by_alias=True, schema_generator=SpecJsonSchema)
-
-
-def stream_schema_text() -> str:
-    """Return the schema as the published file has it."""
-    return json.dumps(stream_schema(), indent=2) + "\n"
