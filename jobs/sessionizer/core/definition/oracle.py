@@ -7,7 +7,7 @@ A batch is taken in four steps, after the migration of the open events, if it br
 
 1. its changes of timeouts come into force (``_timeout_in_force``);
 2. late events and duplicates are put aside (``_admit``);
-3. the other events are cut into stretches (``stretch.cut``);
+3. the other events are cut into stretches (``cut``);
 4. stretches that can no longer change are closed as sessions (``_close``).
 
 The other stretches are open: a later batch may add to them or split them.

@@ -37,7 +37,7 @@ _CLOSING, _MAX_EVENTS, _MAX_BYTES, _GAP, _MAX_DURATION = range(len(REASONS))
 
 @dataclass(frozen=True, slots=True)
 class OrderedEvents:
-    """Columns of events in the order of ``ordering.session_order``: by key, and within a key in session order.
+    """Columns of events in the order of ``session_order``: by key, and within a key in session order.
 
     ``max_events``, ``max_duration`` (ms) and ``max_bytes`` are the caps of a session that ends with the event,
     ``NEVER_MS`` for none. ``bytes_before`` is the size (bytes) of all events before each event, with the size of all

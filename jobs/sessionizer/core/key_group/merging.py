@@ -184,8 +184,8 @@ def merge(
 
     Final sessions get the columns of ``payload``, open events keep the columns they came with. ``log`` holds the tables
     of one group, oldest first, each stamped by ``mark_admitted``, and tombstones. ``keeps_log``: whether the open
-    events may stay in the log. If the tables are large, the outcome has wide offsets (``wide.widened``) and leaves in
-    ``wide.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a
+    events may stay in the log. If the tables are large, the outcome has wide offsets (``codec.widened``) and leaves in
+    ``codec.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a
     table and ``payload``.
     """
     laid = lay_out(log, rules, payload)

@@ -10,7 +10,7 @@ JSON of the answer about an event::
     {"stream": "clicks", "event": "e-17", "where": ["sessions"], "sessions": [SESSION], "quarantine": [REFUSED],
      "late": [LATE], "tables": {"sessions": EXTENT, ...}, "complete": true, "says": "..."}
 
-- ANSWER: the driver's answer (``control.records.lookup_record``): its ``sessions`` have ``would_end_at`` and
+- ANSWER: the driver's answer (``control.records.driver_records``): its ``sessions`` have ``would_end_at`` and
   ``would_close_reason``. null if no driver answered
 - SESSION: ``session_id``, ``key``, ``client``, ``started_at``, ``ended_at``, ``event_count``, ``close_reason``,
   ``lineage``, ``batch_id``, ``emitted_at``
