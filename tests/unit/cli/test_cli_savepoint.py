@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import tarfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.state.savepoints.listing import keep_from_removal
-from sessionizer.state.savepoints.manifest import write_manifest
+from sessionizer.state.savepoints.manifest import read_manifest, write_manifest
+from sessionizer.state.savepoints.verification import data_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
-from support.places import opened
+from support.places import REPOSITORY, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
+RELEASES = REPOSITORY / "tests" / "golden" / "releases"
 OLD, NEW = "20261101T000000-aaaaaa", "20261102T000000-bbbbbb"
 
 
@@ -158,3 +162,36 @@ def test_an_export_overwrites_nothing(
     fabricate(home.savepoints, OLD)
     assert cli("export", OLD, "--to", str(tmp_path)) == 13
     assert "nothing is overwritten" in capsys.readouterr().err
+
+
+@pytest.fixture
+def native(home: StreamHome, tmp_path: Path) -> SavepointHome:
+    """The native savepoint of a release."""
+    with tarfile.open(RELEASES / "0.2.0" / "native.tar.xz") as archive:
+        archive.extractall(tmp_path / "release", filter="data")
+    (kept,) = (tmp_path / "release").rglob("native")
+    shutil.copytree(kept, opened(home.savepoints / "native"))
+    return SavepointHome.of(home.savepoints, "native")
+
+
+def seal(savepoint: SavepointHome) -> None:
+    """Have the manifest cover the files as they are now, as if the savepoint had been made of them."""
+    manifest = read_manifest(savepoint)
+    assert manifest is not None
+    write_manifest(savepoint, replace(manifest, files=tuple(data_files(savepoint))))
+
+
+def test_a_native_one_is_inspected(
+    cli: Callable[..., int], native: SavepointHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Checksums tell nothing of a checkpoint that was damaged before it was copied."""
+    assert cli("verify", "native", "--deep") == 0
+    assert "nothing is damaged" in capsys.readouterr().out
+    (change, *_) = sorted(opened(native.root).rglob("*.changelog"))
+    change.write_bytes(change.read_bytes()[:-9])
+    (change.parent / f".{change.name}.crc").unlink(missing_ok=True)
+    seal(native)
+    assert cli("verify", "native") == 0
+    assert "DAMAGED" not in capsys.readouterr().out
+    assert cli("verify", "native", "--deep") == UnusableSavepoint.exit_code
+    assert f"DAMAGED {change.relative_to(opened(native.root) / 'checkpoint')}" in capsys.readouterr().out
