@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -23,7 +22,7 @@ from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project
 from support.places import REPOSITORY
-from support.processes.ports import free_addresses
+from support.processes.ports import eventually, free_addresses
 from support.processes.typed_command import TypedCommand
 from support.stores.lineage_server import LineageServer, lineage_server
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, board_queries, metrics_collector
@@ -31,7 +30,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.long
@@ -125,20 +124,13 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         launch = ConnectionLauncher(project=project).launch(stage.stream_home, call)
         try:
             beats = HEARTBEAT_FILE.of(stage.stream_home)
-            until(lambda: (beat := beats.read()) is not None and beat.watermark_lag_ms is not None)
+            eventually(lambda: (beat := beats.read()) is not None and beat.watermark_lag_ms is not None, 600)
             beat = beats.read()
             assert beat is not None
             yield Watched(stage, server, beat)
         finally:
             assert launch.process is not None
             kill(launch.process)
-
-
-def until(condition: Callable[[], object], seconds: float = 600.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.5)
 
 
 def test_the_rules_are_loaded_and_do_as_they_say(tmp_path: Path) -> None:
@@ -200,7 +192,7 @@ def test_each_query_of_the_board_has_an_answer(watched: Watched, tmp_path: Path)
                 return all(answered[query] for query in expected)
 
             with suppress(AssertionError):  # told below, by the names of the queries
-                until(all_answered, 120)
+                eventually(all_answered, 120)
             assert sorted(query for query in expected if not answered.get(query)) == []
             (latency,) = running.series("spark_streaming_latency")
             groups = running.ask("rules")["groups"]
@@ -212,15 +204,15 @@ def test_each_query_of_the_board_has_an_answer(watched: Watched, tmp_path: Path)
 
 def test_the_driver_and_its_commands_are_runs(watched: Watched) -> None:
     stage, server = watched.stage, watched.lineage
-    until(lambda: "RUNNING" in server.states("streams.clicks"))
+    eventually(lambda: "RUNNING" in server.states("streams.clicks"), 600)
     saved = TypedCommand.start(stage, ("savepoint", "create"), "--id", "one", "--native", "--hurry")
     assert saved.end() == 0, saved.said
     request_stop(stage.stream_home, "0123ab", "test")
-    until(lambda: EXIT_FILE.of(stage.stream_home, "0123ab").read() is not None)
+    eventually(lambda: EXIT_FILE.of(stage.stream_home, "0123ab").read(), 600)
     digest = TypedCommand.answer(stage, ("restore",), "one")["digest"]
     restored = TypedCommand.start(stage, ("restore",), "one", "--approve", digest)
     assert restored.end() == 0, restored.said
-    until(lambda: server.states("streams.clicks.restore") == ["START", "COMPLETE"], 20)
+    eventually(lambda: server.states("streams.clicks.restore") == ["START", "COMPLETE"], 20)
     assert server.states("streams.clicks") == ["START", "RUNNING", "COMPLETE"]
     assert server.states("streams.clicks.savepoint") == ["START", "COMPLETE"]
     driver = server.last("streams.clicks")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project
-from support.processes.ports import command_of
+from support.processes.ports import command_of, eventually
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -49,7 +48,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200
         request_stop(home, "0123ab", "test")
-        _until(lambda: EXIT_FILE.of(home, "0123ab").read() is not None)
+        eventually(lambda: EXIT_FILE.of(home, "0123ab").read() is not None)
         assert "stop requested" in log.read_text(), "it goes on printing into the same file"
         ended = EXIT_FILE.of(home, "0123ab").read()
         assert ended is not None
@@ -71,7 +70,7 @@ def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
     write_click_files(stage.feed, 1)
     launch = launched(stage)
     try:
-        _until(lambda: EXIT_FILE.of(stage.stream_home, "0123ab").read() is not None)
+        eventually(lambda: EXIT_FILE.of(stage.stream_home, "0123ab").read() is not None)
         ended = EXIT_FILE.of(stage.stream_home, "0123ab").read()
         assert ended is not None
         assert (ended.outcome, ended.error_type, ended.terminal) == (ExitOutcome.FAILED, "memory", False), ended.message
@@ -107,12 +106,5 @@ def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:
             found.append(beat)
         return bool(found)
 
-    _until(has_batch)
+    eventually(has_batch)
     return found[0]
-
-
-def _until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.2)

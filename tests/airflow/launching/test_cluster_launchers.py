@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded
 from support.processes import fake_cluster
+from support.processes.ports import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,13 +87,6 @@ def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> 
         )
 
     return build
-
-
-def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
 
 
 def launched(home: StreamHome) -> LaunchRecord:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +30,7 @@ from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.places import SUPPORT
+from support.processes.ports import eventually
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
 
 if TYPE_CHECKING:
@@ -209,10 +209,7 @@ def test_a_terminal_end_is_told_and_not_tried_again(
     home.prepare()
     (home.root.parents[1] / "behaviour").write_text("refuse")
     deferral(operator, context())
-    deadline = time.monotonic() + 30
-    while EXIT_FILE.of(home, uid_of_launch(home)).read() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: EXIT_FILE.of(home, uid_of_launch(home)).read())
     end_process(process_of(home))
     with pytest.raises(PersonNeeded, match="names a column"):
         operator.execute(context())

@@ -32,6 +32,7 @@ from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded, works
 from support.places import SUPPORT
 from support.processes.driver_commands import scripted_driver
+from support.processes.ports import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,15 +89,7 @@ def _settle_until_the_end(new_supervisor: Callable[[], Supervisor]) -> None:
         time.sleep(0.1)
 
 
-PATIENCE_S = 30.0
 COMMAND = "restore-20261127T125959-7abb4e"
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
 
 
 def hold(home: StreamHome) -> None:
@@ -113,10 +106,7 @@ def test_the_stream_runs_again_and_nobody_is_told_of_a_failure(
     job.start()
     job.join()
     assert job.exitcode == 0
-    deadline = time.monotonic() + PATIENCE_S
-    while not isinstance(new_supervisor().settle(), Adopt):
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
+    eventually(lambda: isinstance(new_supervisor().settle(), Adopt), among=said)
     assert alerts == []
     assert (recorded(home).failures, recorded(home).last_failure) == (0, "")
     assert any(f"command {COMMAND} stopped" in line for line in said)

@@ -31,9 +31,9 @@ from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded
-from support.fixtures.supervisor import patient, set_limits
+from support.fixtures.supervisor import behave, patient, set_limits
 from support.processes.fabricated_platform import Platform
-from support.processes.ports import known
+from support.processes.ports import eventually, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,18 +55,6 @@ class RefusedLauncher:
         home.prepare()
         LAUNCH_FILE.of(home).write(LaunchRecord(uid=call.uid, at=int(time.time() * 1000), log="nowhere"))  # type: ignore[attr-defined]
         raise self.error
-
-
-def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
-
-
-def behave(home: StreamHome, how: str) -> None:
-    home.prepare()
-    (home.root.parents[1] / "behaviour").write_text(how)
 
 
 def works(home: StreamHome) -> bool:

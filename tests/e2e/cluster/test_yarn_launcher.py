@@ -22,6 +22,7 @@ from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executor
 from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, newest_driver_works, supervisor_of
 from support.expected.driver_statuses import Heard, recorded
 from support.faults.airflow_faults import has_stopped, wait_for_pause
+from support.processes.ports import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
     from support.stores.hdfs import Hdfs
-
-
-def eventually(condition: Callable[[], object], seconds: float = 240.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.2)
 
 
 def working(supervisor: Supervisor) -> str:

@@ -30,7 +30,7 @@ from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
 from support.places import mounted
-from support.processes.ports import known
+from support.processes.ports import eventually, known
 from support.stores.control_fixtures import ON_A_PATH, home_with
 
 if TYPE_CHECKING:
@@ -130,10 +130,7 @@ def _hold(home: StreamHome, uid: str) -> None:
 def _holder(home: StreamHome, uid: str) -> ForkProcess:
     process = _FORK.Process(target=_hold, args=(home, uid), daemon=True)
     process.start()
-    deadline = time.monotonic() + 10
-    while (lease := read_lease(home)) is None or lease.pid != process.pid:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(lambda: (lease := read_lease(home)) is not None and lease.pid == process.pid)
     return process
 
 

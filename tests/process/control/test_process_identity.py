@@ -19,9 +19,10 @@ from sessionizer.control.records.process_records import ProcessIdentity, identif
 from sessionizer.control.status.driver_status import State, read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.driver.batch_history import task_seconds
+from support.processes.ports import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -50,9 +51,7 @@ def test_a_killed_process_is_dead_as_zombie_and_after(sleeper: subprocess.Popen[
     assert is_alive(identity) is True
     os.kill(sleeper.pid, signal.SIGKILL)
     stat = Path(f"/proc/{sleeper.pid}/stat")
-    deadline = time.monotonic() + 5
-    while b") Z " not in stat.read_bytes():
-        assert time.monotonic() < deadline
+    eventually(lambda: b") Z " in stat.read_bytes(), 5)
     assert is_alive(identity) is False
     sleeper.wait()
     assert is_alive(identity) is False
@@ -138,7 +137,7 @@ subprocess.run([sys.executable, "-c", "while True: pass"])
 def test_a_worker_that_works_is_seen_and_one_that_stands_still_is_not() -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT], start_new_session=True) as parent:
         try:
-            _await(lambda: task_seconds(parent.pid) >= 1)
+            eventually(lambda: task_seconds(parent.pid) >= 1)
             os.killpg(parent.pid, signal.SIGSTOP)
             stood = task_seconds(parent.pid)
             busy_until = time.process_time() + 0.2
@@ -152,10 +151,3 @@ def test_a_process_that_is_gone_did_nothing() -> None:
     with subprocess.Popen(["/bin/true"]) as ended:
         ended.wait()
     assert task_seconds(ended.pid) == 0
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -27,6 +27,7 @@ from sessionizer.home.record_file import create_json, examine_json, read_json, w
 from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
+from support.processes.ports import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -229,7 +230,7 @@ def test_another_process_goes_on_writing_to_the_same_file(tmp_path: Path) -> Non
     for word in ("before", "after"):
         writer.stdin.write(f"{word}\n")
         writer.stdin.flush()
-        _until_it_holds(log.path, word)
+        _await_word(log.path, word)
         if word == "before":
             assert log.trim()
     writer.stdin.close()
@@ -238,8 +239,5 @@ def test_another_process_goes_on_writing_to_the_same_file(tmp_path: Path) -> Non
     assert log.parts()[0].read_text() == "beforebefore\n"
 
 
-def _until_it_holds(path: Path, word: str) -> None:
-    deadline = time.monotonic() + 30
-    while word not in path.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def _await_word(path: Path, word: str) -> None:
+    eventually(lambda: word in path.read_text())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +26,7 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.places import opened
 from support.processes.driver_process import DriverProcess
+from support.processes.ports import eventually
 from support.streams.click_files import many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
 
@@ -58,10 +58,7 @@ class LooksAwayUntilItIsOver:
 
     def sleep(self, _seconds: float) -> None:
         request_stop(self.stage.stream_home, "a", "a test")
-        deadline = time.monotonic() + 120
-        while self.spark.streams.active:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: not self.spark.streams.active)
 
 
 def run(stage: Stage, say: Callable[[str], None], until: Until = Until.STOPPED) -> None:
@@ -77,10 +74,7 @@ def deliver_events(spark: SparkSession) -> None:
 
 def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:
     def wait_and_act() -> None:
-        deadline = time.monotonic() + 120
-        while not (stage.lineage and list_begun_batches(stage.checkpoint)) or not _evaluates(spark):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: stage.lineage and list_begun_batches(stage.checkpoint) and _evaluates(spark))
         act()
 
     thread = threading.Thread(target=wait_and_act)

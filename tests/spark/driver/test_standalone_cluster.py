@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +21,11 @@ from sessionizer_airflow.supervision.decide import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY
+from support.processes.ports import eventually
 from support.processes.standalone_spark import standalone_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 SPEC = """
@@ -129,10 +129,3 @@ def has_landed(home: StreamHome, uid: str) -> bool:
     beat, ended = HEARTBEAT_FILE.of(home).read(), EXIT_FILE.of(home, uid).read()
     assert ended is None, ended
     return beat is not None and beat.uid == uid and bool(beat.sessions_rows)
-
-
-def eventually(condition: Callable[[], object], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.5)

@@ -22,7 +22,7 @@ import pyspark
 from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
 from support.places import REPOSITORY, SUPPORT
-from support.processes.ports import command_of, runs
+from support.processes.ports import command_of, eventually, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -169,7 +169,7 @@ class DriverProcess:
         jvm = psutil.Process(self.jvm) if self.jvm else None
         self._kill(self.pid)
         if jvm:
-            _await(lambda: not runs(jvm), f"the end of JVM {jvm.pid}")
+            eventually(lambda: not runs(jvm), among=jvm)
 
     def kill_jvm(self) -> int:
         """SIGKILL to the JVM alone; the exit code with which Python then ends."""
@@ -230,13 +230,6 @@ def environment() -> dict[str, str]:
     submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"
     quick = {"PYSPARK_SUBMIT_ARGS": submit, "JAVA_TOOL_OPTIONS": QUICK_JVM}
     return inherited | home | quick | {"PYSPARK_PYTHON": sys.executable}
-
-
-def _await(condition: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"still waiting for {what}"
-        time.sleep(0.05)
 
 
 def _family_of(pid: int) -> list[psutil.Process]:

@@ -1,13 +1,18 @@
-"""Places on the loopback for servers that must be told theirs before they start."""
+"""Processes that tests start: the ports of servers, and what comes to pass in time."""
 
 from __future__ import annotations
 
 import random
 import socket
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LOWEST = 15_000
 _CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -56,3 +61,11 @@ def runs(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
+
+
+def eventually(condition: Callable[[], object], seconds: float = 240.0, among: object = "") -> None:
+    """Wait until ``condition`` holds. ``among`` is shown if it does not come to pass."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come to pass {among}"
+        time.sleep(0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -46,11 +45,10 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
 from support.places import opened
 from support.processes.fabricated_platform import make_canary
+from support.processes.ports import eventually
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.home.stream_home import StreamHome
@@ -233,7 +231,7 @@ def test_a_command_that_is_given_up_while_it_waits_ends_at_once_and_leaves_the_n
     given_up, later = (new_operation(home, "restore", DIGEST, "ann", leaves, savepoint=to) for to in ("wrong", "right"))
     with ThreadPoolExecutor() as pool:
         first = pool.submit(carry_out, home, given_up, "tests", 30, fail(home, AssertionError()))
-        until(lambda: unbegun_commands(home) == [given_up])
+        eventually(lambda: unbegun_commands(home) == [given_up])
         assert abandon(platform) is None
         with pytest.raises(DriverStillRuns) as raised:
             carry_out(home, later, "tests", 0.1, fail(home, AssertionError()))
@@ -245,13 +243,6 @@ def test_a_command_that_is_given_up_while_it_waits_ends_at_once_and_leaves_the_n
     lease.release()
     carry_out(home, later, "tests", 1, ScriptedRunner(home=home, work=lambda *_: leaves[0]))
     assert read_desired(home).state is DesiredState.RUNNING
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_maintenance_of_an_earlier_release_names_no_command_and_is_ended(
