@@ -17,9 +17,14 @@ from sessionizer.home.names import mint_id
 from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, read_applied
-from sessionizer.migrations.compiled import compile_migrations, describe_migration
+from sessionizer.migrations.declared import (
+    AppliedMigration,
+    compile_migrations,
+    describe_migration,
+    migration_digest,
+    pending_migrations,
+)
 from sessionizer.migrations.draft import draft_migration
-from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.page import proof_page
 from sessionizer.stream_spec.decisions import document_of

@@ -22,9 +22,8 @@ from sessionizer.home.roots import folder_at
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, CHECKPOINT_FORMAT, present_fingerprint, read_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale, waiting_migrations
-from sessionizer.migrations.compiled import describe_migration
+from sessionizer.migrations.declared import describe_migration, migration_digest
 from sessionizer.migrations.graph import revisions_before_head
-from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import check_sql, document_of, spec_fingerprint
 from sessionizer.stream_spec.effect import Verdict
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from sessionizer.errors import SourceReplaced
 from sessionizer.home.json_record import JsonRecord, UnfitValue
 from sessionizer.home.record_file import LineageFile
-from sessionizer.migrations.pending import AppliedMigration, pending_migrations, record_applied
+from sessionizer.migrations.declared import AppliedMigration, pending_migrations, record_applied
 from sessionizer.stream_spec.document.rules import Migration
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.native_copy import copy_batch
+from sessionizer.checkpoint.files import copy_batch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,14 +16,17 @@ from sessionizer.deployment.verdicts import judge_field, spec_differences
 from sessionizer.errors import InvalidSpec, MigrationRefused, NothingToSave
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec, read_applied
-from sessionizer.migrations.compiled import (
+from sessionizer.migrations.declared import (
+    AppliedMigration,
     compile_migration,
     compile_migrations,
     describe_migration,
     list_columns_after,
+    migration_digest,
+    pending_migrations,
+    record_applied,
 )
 from sessionizer.migrations.draft import draft_migration
-from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations, record_applied
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.column_types import expression_type
 from sessionizer.stream_spec.decisions import (

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.file_lists import begin_where
+from sessionizer.checkpoint.files import copy_batch, copy_sources
 from sessionizer.checkpoint.log_entries import PARTITIONS, SOURCES, offset_log, proof_of_batch
-from sessionizer.checkpoint.native_copy import copy_batch, copy_sources
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.wire import rows
 from sessionizer.errors import BatchOutrun

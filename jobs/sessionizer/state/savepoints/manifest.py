@@ -20,7 +20,7 @@ from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
-from sessionizer.migrations.pending import AppliedMigration
+from sessionizer.migrations.declared import AppliedMigration
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import Segment
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.files import copy_batch, copy_files
 from sessionizer.checkpoint.log_entries import list_committed_batches
-from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation

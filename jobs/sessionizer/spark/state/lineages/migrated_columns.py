@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from sessionizer.migrations.compiled import Assignment, CompiledMigration
+    from sessionizer.migrations.declared import Assignment, CompiledMigration
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 
 

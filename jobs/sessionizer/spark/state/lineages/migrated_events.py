@@ -30,9 +30,8 @@ from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, read_applied
-from sessionizer.migrations.compiled import compile_migrations, list_columns_after
+from sessionizer.migrations.declared import compile_migrations, list_columns_after, record_applied
 from sessionizer.migrations.graph import bring_to
-from sessionizer.migrations.pending import record_applied
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
@@ -65,8 +64,7 @@ if TYPE_CHECKING:
     from sessionizer.core.wire import schema
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.migrations.compiled import CompiledMigration
-    from sessionizer.migrations.pending import AppliedMigration
+    from sessionizer.migrations.declared import AppliedMigration, CompiledMigration
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
