@@ -19,7 +19,7 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending, StreamBegun
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
-from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedDecision
+from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
@@ -399,4 +399,4 @@ def digest_of(stage: Stage) -> str:
     """The digest that the plan of the seed shows."""
     spec = stage.spec()
     past, _ = find_history(str(stage.feed), spec.source, None, None, None)
-    return SeedDecision(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest
+    return SeedPlan(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest

@@ -97,7 +97,7 @@ def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_
     stage, home, bad = restored.stage, restored.stage.stream_home, restored.files[BAD]
     plan, everything = restored.plan("clicks-*3.json"), restored.plan()
     assert any(line.startswith("  out   clicks-*3.json (1 file): ") for line in plan.lines())
-    assert plan.decision.digest != everything.decision.digest
+    assert plan.digest != everything.digest
     with pytest.raises(InvalidSpec, match="be read again"):
         restored.plan("clicks-00000001.json")
 

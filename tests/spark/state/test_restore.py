@@ -66,7 +66,7 @@ def restored(spark: SparkSession, tmp_path: Path) -> Restored:
 def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(restored: Restored) -> None:
     stage, tables = restored.stage, landed(restored.stage)
     plan = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
-    assert plan.decision.leaves == restored.before
+    assert plan.leaves == restored.before
     assert plan.newest_batch >= FILES - 1
     assert plan.replay.items == FILES - SAVED_AFTER - 1
     assert not plan.replay.missing
@@ -74,7 +74,7 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     (stage.feed / max(restored.files)).unlink()
     drop_files = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
     assert drop_files.replay.missing
-    assert drop_files.decision.digest == plan.decision.digest
+    assert drop_files.digest == plan.digest
     assert landed(stage) == tables
     assert stage.lineage == restored.before
     hurt = next(file for file in files_below(restored.savepoint.root) if file.name.endswith(".parquet"))

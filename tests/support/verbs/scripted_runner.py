@@ -13,12 +13,13 @@ from sessionizer.control.records.process_records import Vacancy
 from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.canary.judge import CanaryTerms
+from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges
 from sessionizer.state.commands.moves import LossPlan, Rescale, Switch
-from sessionizer.state.commands.restores import Restore, Rollback
-from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace, Seed, SeedDecision
+from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback
+from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace, Seed, SeedPlan
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.preconditions import find_changed_lineage
+from sessionizer.state.restores.ranges import Replay
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class ScriptedRunner:
 
 
 DIGEST = "0123456789abcdef"
+EXCLUDED = ExcludedRanges((ExcludedRange("a range", files=("a.json",)),))
 
 
 def decided(**more: object) -> Any:
@@ -100,9 +102,24 @@ def decided(**more: object) -> Any:
     return SimpleNamespace(**{**usual, "digest": DIGEST, "refusal": None, "changes_something": True, **more})
 
 
-def restore_decision(*, excludes: bool) -> Any:
-    chosen = decided(excluded_ranges=("a range",) if excludes else (), canary=CanaryTerms())
-    return decided(decision=chosen)
+def restore_plan(**more: Any) -> RestorePlan:
+    """Return the plan of a restore that changes nothing."""
+    found = RestorePlan(
+        stream="clicks",
+        savepoint="s1",
+        manifest="ab" * 32,
+        lineage="l0",
+        batch_id=7,
+        leaves="l1",
+        spec="ee",
+        batch_at=1,
+        newest_batch=9,
+        sessions=None,
+        events=None,
+        tables=(),
+        replay=Replay("files"),
+    )
+    return replace(found, **more)
 
 
 def upgrade_decision(verdict: Verdict) -> UpgradePlan:
@@ -115,8 +132,8 @@ def stateless_plan() -> Any:
     return command.plan(replace(upgrade_decision(Verdict.IN_PLACE), request=command.request))
 
 
-def seed_decision(leaves: str | None) -> SeedDecision:
-    return SeedDecision("clicks", "spec", HistoryPlace("files", "/old"), None, BEGINNING, True, leaves)
+def seed_decision(leaves: str | None) -> SeedPlan:
+    return SeedPlan("clicks", "spec", HistoryPlace("files", "/old"), None, BEGINNING, True, leaves)
 
 
 @cache
@@ -126,8 +143,8 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
     seed, over = Seed(history="/old", backfill=True), Seed(history="/old", start_over=True)
     loss = LossPlan("clicks", "old", 7, "spec", ("a file",), "its end")
     found: dict[str, tuple[Any, Any]] = {
-        "restore": (Restore(), Restore().plan(restore_decision(excludes=False))),
-        "restore with ranges": (Restore(), Restore().plan(restore_decision(excludes=True))),
+        "restore": (Restore(), Restore().plan(restore_plan())),
+        "restore with ranges": (Restore(), Restore().plan(restore_plan(excluded_ranges=EXCLUDED))),
         "rollback": (Rollback(), Rollback().plan(decided())),
         "rescale": (Rescale(), Rescale(key_groups=8).plan("clicks", standing, 4)),
         "switch": (Switch(), Switch(accept_loss=True).plan(loss)),

@@ -12,7 +12,7 @@ from sessionizer.spark.history.history_reader import HistoryReader
 from sessionizer.spark.history.history_rows import find_history
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.state.commands.seeds import Seed, SeedDecision
+from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def reader_of(
     past, source = find_history(history, spec.source, *table, query)
     pending = pending_operation(stage.stream_home)
     leaves = stage.lineage if pending is None else pending.lineage_from or None
-    decision = SeedDecision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
+    decision = SeedPlan(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
     return HistoryReader(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
 
 

@@ -22,15 +22,14 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.errors import PlanChanged
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
-from sessionizer.state.commands.restores import RestoreDecision
 from sessionizer.stream_spec.effect import Verdict
-from support.verbs.scripted_runner import ScriptedRunner, seed_decision, upgrade_decision
+from support.verbs.scripted_runner import ScriptedRunner, restore_plan, seed_decision, upgrade_decision
 
 if TYPE_CHECKING:
     from sessionizer.control.plan_changes import Decided
     from sessionizer.home.stream_home import StreamHome
 
-RESTORE = RestoreDecision("clicks", "s1", "ab" * 32, "l0", 7, "l1", "ee")
+RESTORE = restore_plan()
 RESCALE = RescalePlan("clicks", "l1", 7, Division(4, 2), Division(8, 2))
 SWITCH = SwitchPlan("clicks", "l1", 7, "0123", Start(edge=Edge.LATEST), (), "there", UnreadPart("files", 0))
 SEED, UPGRADE = seed_decision("l1"), upgrade_decision(Verdict.IN_PLACE)

@@ -9,10 +9,10 @@ import pytest
 
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.state.commands import restores as restore_plan
 from sessionizer.state.commands import seeds as seed_plan
 from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace
+from support.verbs.scripted_runner import restore_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +27,9 @@ MAKE: dict[str, Callable[[CanaryTerms | None], str]] = {
     "apply": lambda canary: (
         UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY, anew=True, canary=canary)).digest
     ),
-    "restore": lambda canary: (
-        restore_plan.RestoreDecision("clicks", "s1", "5b", "old", 7, "new", "ab", canary=canary).digest
-    ),
+    "restore": lambda canary: restore_plan(canary=canary).digest,
     "start over": lambda canary: (
-        seed_plan.SeedDecision(
-            "clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, "old", canary
-        ).digest
+        seed_plan.SeedPlan("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, "old", canary).digest
     ),
 }
 
@@ -49,5 +45,5 @@ def test_other_terms_are_another_plan(verb: str) -> None:
 def test_where_nothing_new_is_made_there_is_nothing_to_try() -> None:
     plan = UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY))
     assert plan.digest == replace(plan, request=UpgradeRequest(APPLY, canary=None)).digest
-    begins = seed_plan.SeedDecision("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, None)
+    begins = seed_plan.SeedPlan("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, None)
     assert begins.digest == replace(begins, canary=None).digest

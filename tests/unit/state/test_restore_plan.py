@@ -10,15 +10,18 @@ import pytest
 from sessionizer.counts import number_is
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
-from sessionizer.state.commands.restores import Restore, RestoreDecision, RestorePlan, consequences
+from sessionizer.state.commands.restores import Restore, RestorePlan, consequences
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
 
-DECISION = RestoreDecision(
-    "clicks", "20261123T080000-abc123", "f" * 64, "20261122T000000-000001", 41, "20261122T000000-000001", "1" * 16
-)
 PLAN = RestorePlan(
-    decision=DECISION,
+    stream="clicks",
+    savepoint="20261123T080000-abc123",
+    manifest="f" * 64,
+    lineage="20261122T000000-000001",
+    batch_id=41,
+    leaves="20261122T000000-000001",
+    spec="1" * 16,
     batch_at=1_795_420_800_000,
     newest_batch=60,
     sessions=1_200,
@@ -64,37 +67,37 @@ def test_a_lineage_without_a_checkpoint_is_left_by_no_batch() -> None:
 
 def test_the_digest_covers_what_is_decided_and_no_figure() -> None:
     busier = replace(PLAN, newest_batch=90, tables=(), replay=Replay("files after the 12th", items=99))
-    assert busier.decision.digest == PLAN.decision.digest
-    assert len(PLAN.decision.digest) == 16
+    assert busier.digest == PLAN.digest
+    assert len(PLAN.digest) == 16
 
 
 def test_people_read_what_is_left_out_of_the_source(reviewed: Reviewed) -> None:
     assert not any("quarantine as" in line for line in PLAN.lines())
-    leaving = replace(PLAN, decision=replace(DECISION, excluded_ranges=EXCLUDED), remarks=("2 more of it",))
+    leaving = replace(PLAN, excluded_ranges=EXCLUDED, remarks=("2 more of it",))
     text = list(leaving.lines())
     reviewed(text[5:8])
-    assert leaving.to_json()["decision"]["excluded_ranges"]["ranges"][0]["files"] == ("file:/srv/feed/clicks-7.json",)
+    assert leaving.to_json()["excluded_ranges"]["ranges"][0]["files"] == ("file:/srv/feed/clicks-7.json",)
 
 
 def test_a_restore_that_leaves_nothing_out_has_the_digest_that_it_ever_had() -> None:
-    assert DECISION.digest == "ee17e00fbd164b4f"
+    assert PLAN.digest == "ee17e00fbd164b4f"
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        replace(DECISION, stream="other"),
-        replace(DECISION, savepoint="other"),
-        replace(DECISION, manifest="other"),
-        replace(DECISION, lineage="other"),
-        replace(DECISION, batch_id=42),
-        replace(DECISION, leaves="other"),
-        replace(DECISION, spec="other"),
-        replace(DECISION, excluded_ranges=EXCLUDED),
+        replace(PLAN, stream="other"),
+        replace(PLAN, savepoint="other"),
+        replace(PLAN, manifest="other"),
+        replace(PLAN, lineage="other"),
+        replace(PLAN, batch_id=42),
+        replace(PLAN, leaves="other"),
+        replace(PLAN, spec="other"),
+        replace(PLAN, excluded_ranges=EXCLUDED),
     ],
 )
-def test_another_decision_has_another_digest(other: RestoreDecision) -> None:
-    assert other.digest != DECISION.digest
+def test_another_decision_has_another_digest(other: RestorePlan) -> None:
+    assert other.digest != PLAN.digest
 
 
 def test_events_that_are_gone_make_it_impossible_and_are_named(reviewed: Reviewed) -> None:
@@ -109,13 +112,13 @@ def test_events_that_are_gone_make_it_impossible_and_are_named(reviewed: Reviewe
 
 
 def test_programs_read_the_digest_too() -> None:
-    assert PLAN.to_json()["digest"] == DECISION.digest
+    assert PLAN.to_json()["digest"] == PLAN.digest
     assert PLAN.to_json()["tables"][0]["by_day"] == {"2026-11-22": 10, "2026-11-23": 32}
 
 
 def test_a_restore_that_no_rollback_undoes_is_not_promised_one() -> None:
     asked = Restore(savepoint="s", roll_back_if_failed=True)
-    found = replace(PLAN, decision=replace(DECISION, canary=asked.terms))
+    found = replace(PLAN, canary=asked.terms)
     assert asked.plan(found).refusal is None
     with pytest.raises(InvalidSpec) as caught:
         asked.plan(replace(found, leads_back=False)).require_possible()

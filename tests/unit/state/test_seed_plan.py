@@ -11,13 +11,10 @@ from sessionizer.state.commands.seeds import (
     SOURCE,
     HistoryFigures,
     HistoryPlace,
-    SeedDecision,
     SeedPlan,
 )
 
-DECISION = SeedDecision(
-    "clicks", "5bec", HistoryPlace("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None
-)
+DECISION = SeedPlan("clicks", "5bec", HistoryPlace("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None)
 FIGURES = HistoryFigures(
     watermark_ms=1_750_000_000_123,
     events=1_000,
@@ -45,7 +42,7 @@ def test_the_digest_is_of_what_is_decided() -> None:
         replace(DECISION, leaves="20261121T105501-3fa9c2"),
     ]
     assert len({DECISION.digest, *(other.digest for other in others)}) == 1 + len(others)
-    plan = SeedPlan(DECISION, FIGURES, {})
+    plan = replace(DECISION, figures=FIGURES)
     assert plan.to_json()["digest"] == replace(plan, figures=replace(FIGURES, events=1)).to_json()["digest"]
 
 
@@ -58,10 +55,10 @@ def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) 
     over = replace(DECISION, past=HistoryPlace(SOURCE, "kafka"), live_from=SOURCE, backfill=False, leaves="old")
     quiet = replace(FIGURES, refused={}, later=0, repeated=0, conflicting=0)
     plans = {
-        "first": SeedPlan(DECISION, FIGURES, {}),
-        "over": SeedPlan(over, quiet, {"sessions": 12, "late_events": 0}),
+        "first": replace(DECISION, figures=FIGURES),
+        "over": replace(over, figures=quiet, leaving={"sessions": 12, "late_events": 0}),
     }
-    all_back = SeedPlan(replace(over, backfill=True), FIGURES, {"sessions": 200})
+    all_back = replace(over, backfill=True, figures=FIGURES, leaving={"sessions": 200})
     assert not any("fewer" in line for line in all_back.lines())
     golden("plans/seed.txt", "\n".join("\n".join((f"# {name}", *plan.lines(), "")) for name, plan in plans.items()))
 

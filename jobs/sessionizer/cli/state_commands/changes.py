@@ -32,10 +32,11 @@ from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import keep_rescale
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.moves import Division, Rescale, Switch, decide_switch, require_switch
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
-from sessionizer.state.commands.seeds import Seed, SeedDecision
-from sessionizer.state.commands.steps import Prove
+from sessionizer.state.commands.seeds import Seed, SeedPlan
+from sessionizer.state.commands.steps import Prove, new_lineage
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import rollback_of
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import SavepointHome
     from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.state.commands.runner import SparkRunner
-    from sessionizer.state.commands.command import Plan
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -210,7 +210,9 @@ class SwitchChange(OfFile):
             committed = read_committed_batch(self.where)
             require_switch(changes_between(list_decisions(committed.spec), decisions_of(self.spec)))
             fingerprint, terms = spec_fingerprint(self.spec), self.command.terms
-            self.is_approved(decide_switch(self.where.name, committed.lineage, fingerprint, start, terms))
+            decided = decide_switch(self.where.name, committed.lineage, fingerprint, start, terms)
+            leaves = (committed.lineage, committed.batch_id)
+            self.is_approved(name_releases(self.where, Plan(decided, leaves, new_lineage(terms))))
         return True
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Switch]:
@@ -302,7 +304,7 @@ class SeedChange(OfFile):
     """``sessionizer seed``: begin a stream with a history."""
 
     command: Seed
-    decision: SeedDecision = field(init=False)
+    decision: SeedPlan = field(init=False)
     history: Reader = field(init=False)
     read_spec: StreamSpec = field(init=False)
 
@@ -324,15 +326,17 @@ class SeedChange(OfFile):
             raise InvalidSpec("rules.time_mode", value, "event_time: a history does not say when it came")
         past, self.history = find_history(command.history, spec.source, command.table, command.user, command.query)
         asked = (command.until_ms(), command.live(), command.backfill, leaves)
-        self.decision = SeedDecision(name, spec_fingerprint(spec), past, *asked, command.terms)
+        self.decision = SeedPlan(name, spec_fingerprint(spec), past, *asked, command.terms)
         self.read_spec, self.why = spec, f"{command.name} from {past}"
+        newest = None if leaves is None else read_begun_batch(self.where.checkpoint(leaves))
+        plan = command.plan(self.decision, newest_batch=-1 if newest is None else newest)
+        plan = name_releases(self.where, plan)
         if pending is not None and not pending.has_done(OperationStage.TAKEN):
-            if pending.digest != self.decision.digest:
-                self.carry_out(WithoutSteps(self.where, command.plan(self.decision)))
-        elif pending is None and self.is_approved(self.decision):
-            newest = None if leaves is None else read_begun_batch(self.where.checkpoint(leaves))
+            if pending.digest != plan.digest:
+                self.carry_out(WithoutSteps(self.where, plan))
+        elif pending is None and self.is_approved(plan):
             self.where.prepare()
-            self.plan = command.plan(self.decision, newest_batch=-1 if newest is None else newest)
+            self.plan = plan
         return True
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Seed]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.read import SourceFigures
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.commands.seeds import SeedDecision
+    from sessionizer.state.commands.seeds import SeedPlan
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _TAKEN = "taken"
@@ -73,7 +73,7 @@ class HistoryReader:
     spec: StreamSpec
     examined: Examined
     past: Reader
-    decision: SeedDecision
+    decision: SeedPlan
     platform_home: Path
 
     def figures(self, scratch: DataPath) -> HistoryFigures:
@@ -196,7 +196,7 @@ def spec_of_history(folder: DataPath, spec: StreamSpec) -> StreamSpec:
     return spec if kept is None else parse_recorded_spec(kept, file)
 
 
-def _digest_decision(decision: SeedDecision) -> str:
+def _digest_decision(decision: SeedPlan) -> str:
     """Return the digest of the decision without the version of the history, which has been read by then."""
     return replace(decision, past=replace(decision.past, version="")).digest
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.commands.seeds import SeedDecision
+    from sessionizer.state.commands.seeds import SeedPlan
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 _SEED_BATCH: Final = 0
@@ -67,9 +67,9 @@ class SeedRunner(SparkRunner[Seed]):
         decision = self.reader.decision
         leaving = count_deleted_rows(self.reader, self.home) if decision.leaves is not None else {}
         plan = name_releases(self.home, self.command.plan(decision))
-        return replace(plan, decision=SeedPlan(decision, figures, leaving))
+        return replace(plan, decision=replace(decision, figures=figures, leaving=leaving))
 
-    def plan_again(self, record: OperationRecord) -> Plan[SeedDecision]:  # noqa: ARG002  the interface
+    def plan_again(self, record: OperationRecord) -> Plan[SeedPlan]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""
         return name_releases(self.home, self.command.plan(self.reader.decision))
 

@@ -6,13 +6,13 @@ and the operation's record are generated from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
-from sessionizer.control.plan_changes import Decided
+from sessionizer.control.plan_changes import Decided, DigestOfDecided
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.canary.judge import BATCHES, CanaryTerms
+from sessionizer.lineage.canary.judge import BATCHES, USUAL, CanaryTerms, digest_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,14 +65,31 @@ def option(flag: str | None, title: str | None, help: str, *, default: Any = Non
     return field(default=default, metadata={_OPTION: declared})
 
 
-class Decision(Decided, Protocol):
-    """Decision that is shown to a user, with its consequences."""
+@dataclass(frozen=True, slots=True)
+class Decision(DigestOfDecided):
+    """Base of a decision that is shown to a user. ``covers``: its fields in the digest."""
+
+    covers: ClassVar[tuple[str, ...]]
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers, with the terms of the canary unless they are the usual ones."""
+        values, skipped = asdict(self), self.not_covered
+        terms = USUAL if "canary" in skipped else getattr(self, "canary", USUAL)
+        return {**{name: values[name] for name in self.covers if name not in skipped}, **digest_terms(terms)}
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """Fields that say nothing here, so that the digest does not cover them: of ``covers``, or the canary."""
+        return ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision for programs."""
+        return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterable[str]:
         """Return the decision as lines for users."""
+        raise NotImplementedError
 
 
 Chosen_co = TypeVar("Chosen_co", bound=Decided, covariant=True)
@@ -159,7 +176,17 @@ class Command:
     @property
     def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
-        return None
+        batches, goes_back = getattr(self, "canary", 0), getattr(self, "roll_back_if_failed", False)
+        if batches == 0 and goes_back:
+            raise InvalidSpec(_FLAG, batches, f"at least 1, because {ROLL_BACK_IF_FAILED} is given")
+        if batches == 0:
+            return None
+        return CanaryTerms(batches=batches, goes_back=goes_back, judges_sessions=self.like_before)
+
+    @property
+    def like_before(self) -> bool:
+        """Whether the new lineage should make the same sessions of its events as the one that is left."""
+        return True
 
     @property
     def last_steps(self) -> tuple[Step, ...]:
@@ -220,15 +247,3 @@ def roll_back_option() -> Any:  # noqa: ANN401  a field
         "roll back to the lineage before, without asking, if the new one fails its canary",
         default=False,
     )
-
-
-def terms_of(batches: int, *, roll_back_if_failed: bool = False, like_before: bool = True) -> CanaryTerms | None:
-    """Return the terms of a new lineage's canary, or None for no canary. Raises InvalidSpec.
-
-    ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
-    """
-    if batches == 0 and roll_back_if_failed:
-        raise InvalidSpec(_FLAG, batches, f"at least 1, because {ROLL_BACK_IF_FAILED} is given")
-    if batches == 0:
-        return None
-    return CanaryTerms(batches=batches, goes_back=roll_back_if_failed, judges_sessions=like_before)

@@ -12,12 +12,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
-from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
+from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
-from sessionizer.state.commands.command import Command, Plan, canary_option, option, roll_back_option, terms_of
+from sessionizer.state.commands.command import (
+    Command,
+    Decision,
+    Plan,
+    canary_option,
+    option,
+    roll_back_option,
+)
 from sessionizer.state.commands.steps import Activate, Stop, new_lineage
 from sessionizer.stream_spec.decisions import field_at
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
@@ -51,12 +58,13 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class RescalePlan(DigestOfDecided):
+class RescalePlan(Decision):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one.
 
     ``canary``: terms of the new lineage.
     """
 
+    covers: ClassVar = ("stream", "lineage", "before", "now")
     stream: str
     lineage: str
     batch_id: int
@@ -68,17 +76,6 @@ class RescalePlan(DigestOfDecided):
     def changes_something(self) -> bool:
         """Whether there is anything to do."""
         return self.before != self.now
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        decided = asdict(self)
-        del decided["batch_id"], decided["canary"]
-        return {**decided, **digest_terms(self.canary)}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
@@ -146,11 +143,6 @@ class Rescale(Command):
             is_needed=division.changes_something,
         )
 
-    @property
-    def terms(self) -> CanaryTerms | None:
-        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
-        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
-
 
 _SETTLED: Final = "source.starting_offsets"
 """Setting of a stream that never ran. The plan decides where a switch begins."""
@@ -203,7 +195,7 @@ class UnreadPart:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchPlan(DigestOfDecided):
+class SwitchPlan(Decision):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, for the spec of a ``fingerprint``.
 
     ``changes``: of the spec, in words. ``begins``: the current position of ``start``. ``read_until`` and
@@ -212,6 +204,7 @@ class SwitchPlan(DigestOfDecided):
     that are in both sources and go on where they are.
     """
 
+    covers: ClassVar = ("stream", "lineage", "fingerprint", "start")
     stream: str
     lineage: str
     batch_id: int
@@ -227,11 +220,6 @@ class SwitchPlan(DigestOfDecided):
     canary: CanaryTerms | None = USUAL
 
     @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        return decide_switch(self.stream, self.lineage, self.fingerprint, self.start, self.canary).decided
-
-    @property
     def gap_ms(self) -> int | None:
         """Event time (ms) from the last event that was read to the first that comes, negative if they overlap."""
         if self.read_until is None or self.first_event is None:
@@ -240,7 +228,7 @@ class SwitchPlan(DigestOfDecided):
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest, "gap_ms": self.gap_ms}
+        return {**Decision.to_json(self), "gap_ms": self.gap_ms}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
@@ -327,12 +315,13 @@ _LISTED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class LossPlan(DigestOfDecided):
+class LossPlan(Decision):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` and resumes without the ``lost`` events.
 
     It goes on by the spec of a ``fingerprint``. ``begins``: the position in the source, as text.
     """
 
+    covers: ClassVar = ("stream", "lineage", "fingerprint", "lost")
     stream: str
     lineage: str
     batch_id: int
@@ -340,17 +329,6 @@ class LossPlan(DigestOfDecided):
     lost: tuple[str, ...]
     begins: str
     canary: CanaryTerms | None = USUAL
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        decided = ("stream", "lineage", "fingerprint", "lost")
-        chosen = {name: value for name, value in asdict(self).items() if name in decided}
-        return {**chosen, **digest_terms(self.canary)}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
@@ -393,11 +371,6 @@ class Switch(Command):
     )
     canary: int = canary_option()
     roll_back_if_failed: bool = roll_back_option()
-
-    @property
-    def terms(self) -> CanaryTerms | None:
-        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
-        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
 
     def plan(self, decision: Moved, *, is_stopped: bool = False) -> Plan[Moved]:
         """Decide what the stream leaves. Events of the old source that a stopped stream did not read forbid it."""

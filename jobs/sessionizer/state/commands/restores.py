@@ -8,25 +8,25 @@ A rollback resumes the lineage before, whose checkpoint was not touched since, a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
+from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.counts import count_is, count_text, number_is
 from sessionizer.errors import EventsGone, InvalidSpec
 from sessionizer.home.clock import moment_text
 from sessionizer.home.names import IDENTIFIER_PATTERN
-from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 from sessionizer.state.commands.command import (
     ROLL_BACK_IF_FAILED,
     Command,
+    Decision,
     Plan,
     canary_option,
     option,
     roll_back_option,
-    terms_of,
 )
 from sessionizer.state.commands.steps import (
     Activate,
@@ -94,14 +94,13 @@ class Restore(Command):
 
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
-        chosen = decision.decision
         return Plan(
             decision,
-            leaves=(chosen.leaves, decision.newest_batch),
+            leaves=(decision.leaves, decision.newest_batch),
             steps=(
-                *((KeepExcludedRanges(),) if chosen.excluded_ranges else ()),
+                *((KeepExcludedRanges(),) if decision.excluded_ranges else ()),
                 Stop(),
-                *new_lineage(chosen.canary),
+                *new_lineage(decision.canary),
                 PointOfNoReturn(),
                 DeleteLaterRows(),
                 Activate(),
@@ -110,19 +109,19 @@ class Restore(Command):
         )
 
     @property
-    def terms(self) -> CanaryTerms | None:
-        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
-        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=False)
+    def like_before(self) -> bool:
+        """Whether the new lineage makes the same sessions. It reads again what others have read."""
+        return False
 
 
 def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
     """Return the error that makes the restore impossible, None if it is possible."""
-    chosen, gone = plan.decision, plan.replay.missing
+    gone = plan.replay.missing
     if gone:
-        return EventsGone(chosen.stream, gone)
-    if chosen.canary is not None and chosen.canary.goes_back and not plan.leads_back:
+        return EventsGone(plan.stream, gone)
+    if plan.canary is not None and plan.canary.goes_back and not plan.leads_back:
         allowed = (
-            f"Omit it, because no rollback undoes this restore: it leaves lineage {chosen.leaves}, which has no batch"
+            f"Omit it, because no rollback undoes this restore: it leaves lineage {plan.leaves}, which has no batch"
         )
         return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
     return None
@@ -153,11 +152,18 @@ _LISTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreDecision(DigestOfDecided):
-    """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
+class RestorePlan(Decision):
+    """A decision: ``stream`` leaves lineage ``leaves`` for the state of ``savepoint``, with the consequences now.
 
-    ``excluded_ranges``: ranges of the source whose rows the new lineage quarantines. ``canary``: terms of its canary.
+    ``manifest``: SHA-256 of the savepoint's manifest. ``lineage`` and ``batch_id``: of its state. ``spec``: fingerprint
+    of its spec. ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the
+    lineage that is left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``,
+    None in a native savepoint, which does not count. ``excluded_ranges``: ranges of the source whose rows the new
+    lineage quarantines, ``remarks`` on them. ``canary``: terms of the new lineage. ``leads_back``: whether a rollback
+    can undo the restore. ``spec_stays``: the stream runs by the savepoint's spec already.
     """
+
+    covers: ClassVar = ("stream", "savepoint", "manifest", "lineage", "batch_id", "leaves", "spec", "excluded_ranges")
 
     stream: str
     savepoint: str
@@ -166,65 +172,37 @@ class RestoreDecision(DigestOfDecided):
     batch_id: int
     leaves: str
     spec: str
-    excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
-    canary: CanaryTerms | None = USUAL
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        decided = asdict(self)
-        if not self.excluded_ranges:
-            del decided["excluded_ranges"]
-        del decided["canary"]
-        return {**decided, **digest_terms(self.canary)}
-
-
-@dataclass(frozen=True, slots=True)
-class RestorePlan:
-    """The ``decision`` and its consequences as they are now.
-
-    ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
-    left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``, None in a native
-    savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``leads_back``:
-    whether a rollback can undo the restore. ``spec_stays``: the stream runs by the savepoint's spec already.
-    """
-
-    decision: RestoreDecision
     batch_at: int
     newest_batch: int
     sessions: int | None
     events: int | None
     tables: tuple[RowsOfTable, ...]
     replay: Replay
+    excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
+    canary: CanaryTerms | None = USUAL
     remarks: tuple[str, ...] = ()
     leads_back: bool = True
     spec_stays: bool = False
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """The excluded ranges if there are none."""
+        return () if self.excluded_ranges else ("excluded_ranges",)
 
     @property
     def days(self) -> tuple[str, ...]:
         """Days (ISO, UTC) on which a table loses rows or gets rows back."""
         return tuple(sorted({day for table in self.tables for day in (*table.by_day, *table.back)}))
 
-    @property
-    def digest(self) -> str:
-        """Digest of the decision."""
-        return self.decision.digest
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        return self.decision.decided
-
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.decision.digest, "days": list(self.days)}
+        return {**Decision.to_json(self), "days": list(self.days)}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
-        decision = self.decision
-        yield f"stream {decision.stream} returns to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
-        yield f"  from  lineage {decision.leaves}, {describe_left(self.newest_batch)}"
-        yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
+        yield f"stream {self.stream} returns to savepoint {self.savepoint}: {moment_text(self.batch_at)}"
+        yield f"  from  lineage {self.leaves}, {describe_left(self.newest_batch)}"
+        yield f"  to    a new lineage with the state after batch {self.batch_id} of {self.lineage}"
         after = (
             ", by which the stream runs"
             if self.spec_stays
@@ -232,7 +210,7 @@ class RestorePlan:
         )
         yield f"  spec  the savepoint's{after}"
         yield f"  open  {_open_text(self.sessions, self.events)}"
-        for each in decision.excluded_ranges.lines():
+        for each in self.excluded_ranges.lines():
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"
         for remark in self.remarks:
             yield f"        {remark}"
@@ -289,12 +267,14 @@ def _more(things: list[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackPlan(DigestOfDecided):
+class RollbackPlan(Decision):
     """A decision: ``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``.
 
     It resumes ``lineage`` after ``batch_id``. ``tables``: the rows that leave them. ``replay``: what is read again.
     ``remarks``: on the excluded ranges of it, and on the programs that the lineage needs.
     """
+
+    covers: ClassVar = ("stream", "leaves", "lineage")
 
     stream: str
     leaves: str
@@ -305,15 +285,6 @@ class RollbackPlan(DigestOfDecided):
     tables: tuple[RowsOfTable, ...]
     replay: Replay
     remarks: tuple[str, ...] = ()
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        return decide_rollback(self.stream, self.leaves, self.lineage).decided
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

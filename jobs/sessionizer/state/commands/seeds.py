@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import MISSING, asdict, dataclass
+from dataclasses import MISSING, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.names import SESSIONS
-from sessionizer.lineage.canary.judge import USUAL, digest_terms
-from sessionizer.state.commands.command import Command, Plan, canary_option, option, terms_of
+from sessionizer.lineage.canary.judge import USUAL
+from sessionizer.state.commands.command import Command, Decision, Plan, canary_option, option
 from sessionizer.state.commands.steps import (
     Activate,
     DeleteLaterRows,
@@ -82,38 +81,6 @@ class HistoryPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedDecision(DigestOfDecided):
-    """The approved decision.
-
-    ``spec``: its fingerprint. ``until_ms``: the requested moment (epoch ms), None for the watermark that the history
-    leads to. ``live_from``: ``BEGINNING``, ``NOW``, ``SOURCE`` or a position in JSON, as Spark writes it. ``backfill``:
-    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any. Then the
-    new one is on ``canary``.
-    """
-
-    stream: str
-    spec: str
-    past: HistoryPlace
-    until_ms: int | None
-    live_from: str
-    backfill: bool
-    leaves: str | None
-    canary: CanaryTerms | None = USUAL
-
-    @property
-    def keeps_later(self) -> bool:
-        """Whether the history keeps events after the moment, because the live source does not bring them."""
-        return self.live_from != BEGINNING
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        decided = asdict(self)
-        del decided["canary"]
-        return {**decided, **(digest_terms(self.canary) if self.leaves else {})}
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryFigures:
     """Figures of the history at ``watermark_ms`` (epoch ms).
 
@@ -133,49 +100,62 @@ class HistoryFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedPlan:
-    """The ``decision`` and its figures now. ``leaving`` counts the rows of each table that a start over deletes."""
+class SeedPlan(Decision):
+    """A decision: ``stream`` begins with the history ``past``, with its ``figures`` now, None if not counted.
 
-    decision: SeedDecision
-    figures: HistoryFigures
-    leaving: Mapping[str, int]
+    ``spec``: its fingerprint. ``until_ms``: the requested moment (epoch ms), None for the watermark that the history
+    leads to. ``live_from``: ``BEGINNING``, ``NOW``, ``SOURCE`` or a position in JSON, as Spark writes it. ``backfill``:
+    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any. Then the
+    new one is on ``canary``, and ``leaving`` counts the rows of each table that are deleted.
+    """
+
+    covers: ClassVar = ("stream", "spec", "past", "until_ms", "live_from", "backfill", "leaves")
+
+    stream: str
+    spec: str
+    past: HistoryPlace
+    until_ms: int | None
+    live_from: str
+    backfill: bool
+    leaves: str | None
+    canary: CanaryTerms | None = USUAL
+    figures: HistoryFigures | None = None
+    leaving: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def digest(self) -> str:
-        """Digest of the decision."""
-        return self.decision.digest
+    def keeps_later(self) -> bool:
+        """Whether the history keeps events after the moment, because the live source does not bring them."""
+        return self.live_from != BEGINNING
 
     @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
-        return self.decision.decided
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for programs."""
-        return {**asdict(self), "digest": self.decision.digest}
+    def not_covered(self) -> tuple[str, ...]:
+        """The canary if there is no lineage before to be compared with."""
+        return () if self.leaves else ("canary",)
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
-        decision, figures = self.decision, self.figures
-        yield f"stream {decision.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
-        yield f"  history {decision.past}: {count_text(figures.events, 'event')}{_describe_refused(figures.refused)}"
+        figures = self.figures
+        if figures is None:
+            return
+        yield f"stream {self.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
+        yield f"  history {self.past}: {count_text(figures.events, 'event')}{_describe_refused(figures.refused)}"
         if figures.repeated or figures.conflicting:
             yield f"          {figures.repeated:,} of them are duplicates, {figures.conflicting:,} conflicting"
         if figures.later:
             yield f"          {figures.later:,} of them are later: the live source brings them"
-        told = "written into the tables" if decision.backfill else "written into no table"
+        told = "written into the tables" if self.backfill else "written into no table"
         yield f"  closed  {count_text(figures.sessions, 'session')}, {told}"
         events = count_text(figures.open_events, "event")
         yield f"  open    {count_text(figures.open_sessions, 'session')} of {events}, which stay open"
-        yield f"  live    {_LIVE.get(decision.live_from, f'from {decision.live_from}')}"
-        if decision.leaves is not None:
-            yield f"  leaves  lineage {decision.leaves}, which is kept. All rows of the stream are deleted:"
+        yield f"  live    {_LIVE.get(self.live_from, f'from {self.live_from}')}"
+        if self.leaves is not None:
+            yield f"  leaves  lineage {self.leaves}, which is kept. All rows of the stream are deleted:"
             yield from (f"          {table}: {count_text(rows, 'row')}" for table, rows in self.leaving.items())
-            yield from self._fewer()
+            yield from self._fewer(figures)
 
-    def _fewer(self) -> Iterator[str]:
+    def _fewer(self, figures: HistoryFigures) -> Iterator[str]:
         """Yield a warning if the tables have fewer sessions afterwards, as if a topic has lost its oldest records."""
-        written = self.figures.sessions if self.decision.backfill else 0
+        written = figures.sessions if self.backfill else 0
         fewer = self.leaving.get(SESSIONS, 0) - written
         if fewer > 0:
             lost = "Those that the history does not bring are lost"
@@ -271,7 +251,7 @@ class Seed(Command):
     )
     canary: int = canary_option()
 
-    def plan(self, decision: SeedDecision, *, newest_batch: int = -1) -> Plan[SeedDecision]:
+    def plan(self, decision: SeedPlan, *, newest_batch: int = -1) -> Plan[SeedPlan]:
         """Decide what happens, in order. ``newest_batch``: of the lineage that is left, -1 for none."""
         return Plan(
             decision,
@@ -295,7 +275,12 @@ class Seed(Command):
     @property
     def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary. None without a lineage before, because nothing can be compared."""
-        return terms_of(self.canary, like_before=False) if self.start_over else None
+        return super().terms if self.start_over else None
+
+    @property
+    def like_before(self) -> bool:
+        """Whether the new lineage makes the same sessions. A history may have others."""
+        return False
 
     def until_ms(self) -> int | None:
         """Parse the moment to epoch ms, UTC if it has no offset. Raises InvalidSpec."""

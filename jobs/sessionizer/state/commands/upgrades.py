@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
-from sessionizer.state.commands.command import Command, Plan, canary_option, option, roll_back_option, terms_of
+from sessionizer.state.commands.command import Command, Plan, canary_option, option, roll_back_option
 from sessionizer.state.commands.steps import (
     Activate,
     CopyCheckpoint,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.stream_spec.document.stream import Upgrades
 
 
@@ -106,11 +105,6 @@ class Apply(Command):
         return (WriteFinishedSessions(),)
 
     @property
-    def terms(self) -> CanaryTerms | None:
-        """Terms of a new lineage's canary, None for no canary. Raises InvalidSpec."""
-        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
-
-    @property
     def anew(self) -> bool:
         """Whether a new lineage is wanted, whatever changes. A rollback needs one to go back from."""
         return self.new_lineage or self.roll_back_if_failed
@@ -155,9 +149,9 @@ class Upgrade(Apply):
         return replace(super().request, prove=self.prove, stateless=self.stateless)
 
     @property
-    def terms(self) -> CanaryTerms | None:
-        """Terms of a new lineage's canary. One without open sessions is not compared by its sessions."""
-        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=not self.stateless)
+    def like_before(self) -> bool:
+        """Whether the new lineage makes the same sessions. One without open sessions does not."""
+        return not self.stateless
 
     @property
     def first_steps(self) -> tuple[Step, ...]:

@@ -43,7 +43,7 @@ from sessionizer.spark.state.lineages.source_beginning import list_lost_events
 from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
-from sessionizer.state.commands.restores import Restore, RestoreDecision, RestorePlan, Rollback, RollbackPlan
+from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
 from sessionizer.state.commands.steps import KeepExcludedRanges
 from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.origin import (
@@ -184,7 +184,7 @@ class RestoreRunner(SparkRunner[Restore]):
     @property
     def _out(self) -> ExcludedRanges:
         assert self._found is not None  # noqa: S101  the executor plans first
-        return self._found.decision.excluded_ranges
+        return self._found.excluded_ranges
 
 
 @dataclass(kw_only=True)
@@ -307,17 +307,15 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     kept = SPEC_FILE.of(home, leaves).read()
     found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
     return RestorePlan(
-        decision=RestoreDecision(
-            stream=home.name,
-            savepoint=manifest.id,
-            manifest=checksum(manifest.to_json()),
-            lineage=manifest.lineage,
-            batch_id=manifest.batch_id,
-            leaves=leaves,
-            spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
-            excluded_ranges=found.excluded_ranges,
-            canary=canary,
-        ),
+        stream=home.name,
+        savepoint=manifest.id,
+        manifest=checksum(manifest.to_json()),
+        lineage=manifest.lineage,
+        batch_id=manifest.batch_id,
+        leaves=leaves,
+        spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
+        excluded_ranges=found.excluded_ranges,
+        canary=canary,
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
         sessions=counts.sessions if counts else None,
