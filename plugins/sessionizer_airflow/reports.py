@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sessionizer.fleet.finding import Finding
     from sessionizer.fleet.stream_view import StreamView
 
 
@@ -71,24 +70,23 @@ def find_unwatched(view: StreamView, patience: int, now_ms: int) -> Alert | None
 
     A stream that was given up is none, because users know of it: its DAG is red and paused.
     """
-    seen, record = view.owner, view.supervision or SupervisionRecord()
+    record = view.supervision or SupervisionRecord()
     finding = next((each for each in view.health.findings if each.rule.is_unattended), None)
     if finding is None or record.given_up:
         return None
-    acted_at = _last_move(view, record) if seen.state in DOWN else view.watch.until if view.watch else 0
+    acted_at = _last_move(view, record) if view.owner.state in DOWN else view.watch.until if view.watch else 0
     silence = now_ms - (acted_at or now_ms)  # a driver without a watch is run by a user
     if silence <= patience:
         return None
-    beat = seen.heartbeat
     told = "" if finding.rule is Rule.UNWATCHED else f". No supervisor has acted for {describe_duration(silence)}"
-    return Alert(
-        stream=view.name,
-        kind=AlertKind.UNWATCHED,
-        reason=f"{name_process(seen.uid)} of stream {view.name}: {finding.what}{told}",
-        what_to_do=finding.remedy,
-        lineage=beat.lineage if beat else None,
-        batch_id=beat.batch_id if beat else None,
-    )
+    reason = f"{name_process(view.owner.uid)} of stream {view.name}: {finding.what}{told}"
+    return _alert(view, AlertKind.UNWATCHED, reason, finding.remedy)
+
+
+def _alert(view: StreamView, kind: AlertKind, reason: str, what_to_do: str) -> Alert:
+    beat = view.owner.heartbeat
+    lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
+    return Alert(stream=view.name, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
 
 
 def _last_move(view: StreamView, record: SupervisionRecord) -> int:
@@ -116,22 +114,10 @@ def report_orphans(
         found.append(finding)
         say(f"{finding.what} → {finding.remedy}")
         if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
-            tell(_alert(view, finding))
+            tell(_alert(view, AlertKind.ORPHANED, finding.what, finding.remedy))
     if found:
         raise StreamFindings([each.what for each in found], "; ".join(each.remedy for each in found))
     say("every driver that runs has a spec")
-
-
-def _alert(orphan: StreamView, finding: Finding) -> Alert:
-    beat = orphan.owner.heartbeat
-    return Alert(
-        stream=orphan.name,
-        kind=AlertKind.ORPHANED,
-        reason=finding.what,
-        what_to_do=finding.remedy,
-        lineage=beat.lineage if beat else None,
-        batch_id=beat.batch_id if beat else None,
-    )
 
 
 def report_stuck(

@@ -202,7 +202,7 @@ def test_a_source_that_is_away_outlasts_the_restart_budget(
         new_supervisor().settle()
         return status_of(home)
 
-    eventually(lambda: "waiting since" in backing_off())
+    eventually(lambda: "it waits: " in backing_off())
     assert recorded(home).cause == "SourceUnreachable"
     behave(home, "steady")
     eventually(lambda: new_supervisor().settle() and works(home))
@@ -216,7 +216,7 @@ def test_back_off_and_its_remedy_are_seen_by_status(new_supervisor: NewSuperviso
     behave(home, "crash")
     eventually(lambda: isinstance(patient(new_supervisor()).settle(), Wait))
     shown = status_of(home)
-    assert "backing off until " in shown
+    assert "backs off until " in shown
     assert "failure 1 in a row: " in shown
     assert KILLED.remedy in shown
 
