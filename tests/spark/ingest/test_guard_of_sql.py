@@ -21,7 +21,7 @@ from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.internals.trying import try_expression
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.measures import measure_types
-from sessionizer.stream_spec import sql_words as sql_functions
+from sessionizer.stream_spec import sql_words
 from sessionizer.stream_spec.column_types import (
     carry_over,
     changed_parts,
@@ -71,7 +71,11 @@ def test_every_function_of_spark_is_on_a_list(spark: SparkSession) -> None:
     shown = {row[0].rpartition(".")[2] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     names = {name for name in shown if name[0].isalpha()} - SYMBOLS_AND_WORDS
     listed = set(
-        chain.from_iterable(value for name, value in vars(sql_functions).items() if name.isupper() and name[0] != "_")
+        chain.from_iterable(
+            value
+            for name, value in vars(sql_words).items()
+            if name.isupper() and name[0] != "_" and isinstance(value, frozenset | dict)
+        )
     )
     assert names == listed - LANGUAGE_CALLS
 
@@ -185,7 +189,7 @@ def reached(node: Any) -> Iterator[str]:
     if kind == "UnresolvedFunction":
         name = ".".join(node.nameParts().apply(at) for at in range(node.nameParts().size())).lower()
         name = name.removeprefix("system.").removeprefix("builtin.")
-        if name not in sql_functions.SCALAR | sql_functions.NEVER_FAILING | BEFORE_BRACKET:
+        if name not in sql_words.SCALAR | sql_words.NEVER_FAILING | BEFORE_BRACKET:
             yield name
     for at in range(node.children().size()):
         yield from reached(node.children().apply(at))
