@@ -127,7 +127,7 @@ class Soak:
                 self.driver.end()
             self.driver = None
         for _ in range(MOST_TRIES):
-            answer = self._ask("run", NAME, "--until", "drained")
+            answer = self._take(self.program.start("run", NAME, "--until", "drained").end(within_s=7_200))
             if answer.code == 0:
                 return
             self._settle(())
