@@ -52,7 +52,7 @@ def test_a_verb_and_a_state_fit_theirs() -> None:
 def test_no_sentence_has_a_plural_of_its_own_after_a_count() -> None:
     paths = [path for package in ("jobs", "plugins") for path in (ROOT / package).rglob("*.py")]
     found = {(path.name, count) for path in paths for count in counts_before_plurals(path)}
-    assert len(paths) > 500
+    assert len(paths) > 300
     assert {(name, count) for name, count in found if count not in NEVER_ONE} == set()
 
 

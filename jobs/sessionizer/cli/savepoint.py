@@ -241,7 +241,7 @@ def _inspect(where: SavepointHome) -> None:
         typer.echo(line)
     if found.harmful:
         raise UnusableSavepoint(where.id, f"{count_is(found.harmful, 'file')} damaged, and were when it was made")
-    typer.echo("its open sessions are not counted, because it is native: restore it, then run `sessionizer state`")
+    typer.echo("its open sessions are not counted, because it is native: restore it, then run `sessionizer state show`")
 
 
 def _recount(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:

@@ -18,9 +18,16 @@ from pyspark.sql import functions as F
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.driver.batch_history import jvm_of_this_process
-from sessionizer.spark.internals import delta_append, delta_log, kafka_admin, planned_batches, task_counts, trying
-from sessionizer.spark.internals import java_errors as own_jvm
-from sessionizer.spark.internals import state_server as state_socket
+from sessionizer.spark.internals import (
+    delta_append,
+    delta_log,
+    kafka_admin,
+    own_jvm,
+    planned_batches,
+    state_socket,
+    task_counts,
+    trying,
+)
 from sessionizer.spark.internals.java_errors import JavaError
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line

@@ -79,7 +79,7 @@ def test_what_a_text_names_exists() -> None:
     named = [found for text in texts for found in FIELD.findall(text)]
     typed = [words for text in (*texts, *scripts) for words in commands_in(FILLED_IN.sub("X", text))]
     commands = [words for words in typed if words[0] != "X" and words[0].isalpha()]
-    assert (len(named) > 100, len(commands) > 80) == (True, True)
+    assert (len(named) > 50, len(commands) > 80) == (True, True)
     assert [".".join(found) for found in named if found[1] not in fields[found[0]]] == []
     assert {name for text in texts for name in VARIABLE.findall(text)} - settings - {"SESSIONIZER_SUBMITTED"} == set()
     assert [words for words in commands if list(faults([*words, "X", "X"]))] == []

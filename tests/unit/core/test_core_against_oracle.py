@@ -84,7 +84,7 @@ def assert_as_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_m
     assert groups.repeated == expected.duplicates_dropped
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def everything_is_large() -> Iterator[None]:
     """Each merge has wide offsets, and whatever leaves it leaves in pieces of an event or two."""
     with pytest.MonkeyPatch.context() as patch:
@@ -107,7 +107,7 @@ def test_large_groups_equal_the_oracle(log: Log) -> None:
     assert groups.repeated == expected.duplicates_dropped
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def no_log_is_written_anew() -> Iterator[None]:
     """Each merge only adds tombstones, as long as anything is open."""
     with pytest.MonkeyPatch.context() as patch:

@@ -12,7 +12,7 @@ from sessionizer.cli.places import Home, Stream, home_folder, require_known_stre
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.course import (
     By,
-    Change,
+    CommandCourse,
     WithoutSteps,
     approver,
     command_line,
@@ -67,7 +67,7 @@ NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the str
 
 
 @dataclass(kw_only=True)
-class RestoreChange(Change[Restore]):
+class RestoreChange(CommandCourse[Restore]):
     """``sessionizer restore``: go back to a savepoint."""
 
     folder: DataPath = field(init=False)
@@ -126,7 +126,7 @@ class RestoreChange(Change[Restore]):
 
 
 @dataclass(kw_only=True)
-class RollbackChange(Change[Rollback]):
+class RollbackChange(CommandCourse[Rollback]):
     """``sessionizer rollback``: go back to the lineage before."""
 
     def needs_spark(self) -> bool:
@@ -149,7 +149,7 @@ class RollbackChange(Change[Rollback]):
 
 
 @dataclass(kw_only=True)
-class OfFile(Change[Any]):
+class OfFile(CommandCourse[Any]):
     """A command that reads the stream's file. ``spec``: what the file says."""
 
     spec: StreamSpec = field(init=False)

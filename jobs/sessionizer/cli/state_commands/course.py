@@ -1,6 +1,6 @@
-"""Course that every command on a stream's state takes: its plan shown, approved by its digest, and carried out.
+"""CommandCourse that every command on a stream's state takes: its plan shown, approved by its digest, and carried out.
 
-The command line comes from the command's declaration. A ``Change`` has the few parts that are the command's own.
+The command line comes from the command's declaration. A ``CommandCourse`` has the few parts that are the command's own.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _note_pending(error: SessionizerError, shared: Shared) -> None:
 
 
 @dataclass(kw_only=True)
-class Change(ABC, Generic[Asked]):
+class CommandCourse(ABC, Generic[Asked]):
     """A ``command`` with its ``shared`` options, on the stream of ``where``.
 
     ``pending``: the record of the same operation, if it was begun and is not over. ``savepoint``: its argument.

@@ -17,7 +17,7 @@ from sessionizer.launch.driver_environment import class_archive
 from sessionizer.launch.installation import jar_folder
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
-from sessionizer.spark.internals.java_errors import end_jvm
+from sessionizer.spark.internals.own_jvm import end_jvm
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import SpecFile
 

@@ -29,7 +29,8 @@ from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.local_files import TEMPORARY_SUFFIX, BoundedLog
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.driver_environment import ENDED_WITHOUT_MEMORY
-from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable, exit_code_of_jvm
+from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
+from sessionizer.spark.internals.own_jvm import exit_code_of_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

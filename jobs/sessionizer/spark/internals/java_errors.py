@@ -1,34 +1,20 @@
-"""The errors of py4j under our names, and the door: if a private part is missing, its error names the way on.
-
-The JVM that this Python has started: its end and its exit code.
-
-Its end writes the archive of its classes (docs/develop/tuning.md). Its exit code says that it had no memory left.
-
-**Private**: PySpark's gateway, which has the process.
-**Public**: none. ``SparkSession.stop`` leaves the JVM alive.
-**Lost**: no archive is made, so that drivers start a few seconds later. A driver without a log of its own whose JVM had
-no memory left says only that the JVM has died.
-"""
+"""The errors of py4j under our names, and the door: if a private part is missing, its error names the way on."""
 
 from __future__ import annotations
 
-import subprocess
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError as JavaUnreachable
 from py4j.protocol import Py4JJavaError as JavaError
 from py4j.protocol import Py4JNetworkError
 
 from sessionizer.errors import PrivateDoorBroken
-from sessionizer.launch.driver_environment import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.errors import PySparkException
-
-
 __all__ = ["JavaError", "JavaUnreachable", "door", "java_message"]
 
 _ABSENT: Final = ("does not exist", "cannot be found", "is not callable")
@@ -68,36 +54,3 @@ def door(name: str) -> Iterator[None]:
         if absent:
             raise PrivateDoorBroken(name, absent[0].strip()) from error
         raise
-
-
-DOOR: Final = "own JVM"
-
-
-def end_jvm(within_s: float) -> None:
-    """End the JVM by closing every connection to it. Raises PrivateDoorBroken, and subprocess.TimeoutExpired."""
-    with door(DOOR):
-        gateway = _gateway()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(within_s)
-
-
-def exit_code_of_jvm(within_s: float) -> int | None:
-    """Return the JVM's exit code, None if it does not end or is not ours.
-
-    Never raises, because it is called after failures.
-    """
-    if plain():
-        return None
-    with suppress(PrivateDoorBroken, subprocess.TimeoutExpired), door(DOOR):
-        gateway = _gateway()
-        # none under spark-submit: there the JVM is our parent
-        process = None if gateway is None else gateway.proc
-        return None if process is None else int(process.wait(within_s))
-    return None
-
-
-def _gateway() -> Any:  # noqa: ANN401  py4j's
-    from pyspark import SparkContext  # noqa: PLC0415  also asked where there is no Spark yet
-
-    return SparkContext._gateway  # noqa: SLF001  there is no public way

@@ -45,7 +45,8 @@ from sessionizer.core.wire.event_size import json_objects
 from sessionizer.core.wire.schema import group_numbers
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.frozen_imports import freeze_imports
-from sessionizer.spark.internals.state_server import answer_within, hush_init_worker
+from sessionizer.spark.internals.init_worker import hush_init_worker
+from sessionizer.spark.internals.state_socket import answer_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
