@@ -29,7 +29,7 @@ from sessionizer.control.records.supervision_records import (
     write_desired,
 )
 from sessionizer.errors import ReleaseBroken
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import HOUR, epoch_ms
 from sessionizer.home.names import quoted_command
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import PYTHON_VARIABLE, require_driver_loads
@@ -144,7 +144,7 @@ def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
     driver.join()
     result = platform.call("status")
     assert "VANISHED" in result.stdout
-    assert "to resume: `sessionizer run visits`" in result.stdout
+    assert "To resume: `sessionizer run visits`" in result.stdout
 
 
 def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform) -> None:
@@ -155,12 +155,11 @@ def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: P
     driver.join()
     record = SupervisionRecord(
         failures=1, last_failure="driver driver-1 was replaced: silent for 160 s", cause="hung", remedy=HUNG.remedy,
-        counted_uid="driver-1", restart_at=epoch_ms() - 1,
+        counted_uid="driver-1", last_failure_ms=epoch_ms() - HOUR, restart_at=epoch_ms() - HOUR,
     )  # fmt: skip
     SUPERVISION_FILE.of(home).write(record)
     shown = platform.call("status").stdout
-    assert f"silent for 160 s. What to do: {HUNG.remedy}" in shown
-    assert "unpause the DAG visits.supervise" in shown
+    assert f"driver-1 was replaced: silent for 160 s. Another one follows → {HUNG.remedy}" in shown
 
 
 @pytest.mark.parametrize("module", ["cli/app.py", "core/key_group/merging.py"])
@@ -267,7 +266,7 @@ def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
 def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
     program = (
         "import sys, sessionizer.stream_spec.spec_folder; "
-        "from sessionizer.stream_spec import decisions, json_schema;"
+        "from sessionizer.stream_spec import decisions, spec_text;"
         "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
     )
     done = subprocess.run(
