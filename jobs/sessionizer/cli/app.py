@@ -11,9 +11,9 @@ from typer.core import TyperGroup
 
 from sessionizer import __version__
 from sessionizer.cli.history import compact, history, report
-from sessionizer.cli.inspect.checkpoint import checkpoint
 from sessionizer.cli.inspect.find import find
 from sessionizer.cli.inspect.state import state
+from sessionizer.cli.inspect.words import checkpoint
 from sessionizer.cli.installation import bundle, doctor, home, jars, page, tables
 from sessionizer.cli.migrations import migration, prove
 from sessionizer.cli.run import run, stop

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.migrations.preview import Preview
+    from sessionizer.migrations.draft import Preview
     from sessionizer.state.proof.result import Proof
     from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.inspect.checkpoint import finding_lines
+from sessionizer.cli.inspect.words import finding_lines
 from sessionizer.cli.places import (
     AsJson,
     Data,

@@ -82,7 +82,7 @@ def _check_against_source(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Return the specs that fit their source, as the driver sees it, and the errors of the others with their places."""
-    from sessionizer.spark.ingest.source_identity import source_ids  # noqa: PLC0415
+    from sessionizer.spark.ingest.topics import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     say("starting Spark to resolve the expressions")

@@ -43,8 +43,8 @@ from sessionizer_airflow.supervision.failures import (
     remedy_after_giving_up,
     reset_budget,
 )
-from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.tell import alert_on_unattended, describe, level_of
+from sessionizer_airflow.supervision.watch import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

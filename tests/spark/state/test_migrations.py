@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import AdmittedEvent
     from sessionizer.core.definition.outcome import Outcome
-    from sessionizer.migrations.preview import Preview
+    from sessionizer.migrations.draft import Preview
     from sessionizer.state.savepoints.manifest import Manifest
 
 START_MS = 1_750_000_000_000

@@ -18,9 +18,9 @@ from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.query_watch import StopGate
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
+from sessionizer.spark.ingest.guard import remember_types, require_readable_state
 from sessionizer.spark.ingest.source import SourceMemory
-from sessionizer.spark.ingest.source_identity import require_same_columns, require_source
+from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
 

@@ -22,7 +22,7 @@ from sessionizer.core.key_group.append_or_merge import (
     admit,
     take_batch,
 )
-from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
+from sessionizer.core.key_group.cutting import keep_timeouts, read_kept_timeouts
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, align_table, align_values, unfit, unite_schemas
 from support.expected.emission import owed_by_batch

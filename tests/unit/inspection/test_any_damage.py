@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says
-from sessionizer.cli.inspect.checkpoint import finding_lines, inspection_lines
+from sessionizer.cli.inspect.words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages
 from support.checkpoints.fabricated_checkpoints import Held, fabricated

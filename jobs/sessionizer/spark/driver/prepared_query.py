@@ -18,10 +18,10 @@ from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers
 from sessionizer.spark.failures.query_failure import columns_changed
+from sessionizer.spark.ingest.guard import remember_types, require_readable_state
 from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
-from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source import SourceMemory
-from sessionizer.spark.ingest.source_identity import require_same_columns, require_source
+from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.session import jvm_version

@@ -24,7 +24,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, read_history_rows, read_to_now
 from sessionizer.spark.history.read import FirstBatch, client_timeouts, look, rules_in_force
-from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
+from sessionizer.spark.ingest.guard import require_in_reach, types_of
 from sessionizer.spark.state.open_events import count_by_kind, open_payload
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures
 from sessionizer.stream_spec.decisions import document_of

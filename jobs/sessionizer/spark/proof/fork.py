@@ -29,7 +29,7 @@ from sessionizer.home.names import STREAMED, mint_prefix
 from sessionizer.home.roots import add_scheme, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.spark.ingest.kept_types import require_in_reach
+from sessionizer.spark.ingest.guard import require_in_reach
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables

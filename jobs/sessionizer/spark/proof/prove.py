@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import make_data_folder
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
-from sessionizer.spark.ingest.kept_types import require_readable_state
+from sessionizer.spark.ingest.guard import require_readable_state
 from sessionizer.spark.proof.fork import fork_lineage, fork_with_migrations, scratch_folder
 from sessionizer.spark.proof.replay import examine_replay, read_recording, replay
 from sessionizer.spark.proof.tables import add_to_proof_table, compare_tables, noted_rows, recorded_rows, replayed_rows

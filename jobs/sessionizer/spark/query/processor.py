@@ -8,7 +8,7 @@ Per group it keeps four variables, whose Spark schemas never change (the blobs c
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
 - ``timeouts`` (``changes binary``): the clients' timeouts changed by punctuations
-  (``sessionizer.core.key_group.kept_timeouts``);
+  (``sessionizer.core.key_group.cutting``);
 - ``timeouts_fingerprint`` (``fingerprint binary``): of those. They may be a megabyte, which a group asks the state
   for only if no group before it in the same Python process had the same.
 """
@@ -38,7 +38,7 @@ from sessionizer.core.key_group.append_or_merge import (
     take_initial,
     take_timer,
 )
-from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
+from sessionizer.core.key_group.cutting import keep_timeouts, read_kept_timeouts
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode, log_tables, pieces
 from sessionizer.core.wire.event_size import json_objects

@@ -25,8 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec, SpecProblems
-from sessionizer.spark.ingest.expressions import VARIES, reads_clock, require_permitted
-from sessionizer.spark.ingest.years import find_beyond_years
+from sessionizer.spark.ingest.expressions import VARIES, find_beyond_years, reads_clock, require_permitted
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import ReadsClock, require_no_text_moment, try_column
 from sessionizer.stream_spec.sql_guard import BUILT_IN, SAME_EACH_TIME

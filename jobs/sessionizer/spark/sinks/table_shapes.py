@@ -33,8 +33,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, unfit, unite_schemas
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
-from sessionizer.spark.ingest.guard import arrow_fields
-from sessionizer.spark.ingest.kept_types import sql_type
+from sessionizer.spark.ingest.guard import arrow_fields, sql_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

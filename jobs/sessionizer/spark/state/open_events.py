@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import Clock
-from sessionizer.core.key_group.kept_timeouts import read_kept_timeouts
+from sessionizer.core.key_group.cutting import read_kept_timeouts
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
@@ -29,8 +29,7 @@ from sessionizer.core.wire.rows import INITIAL, REVISION
 from sessionizer.core.wire.schema import event_schema, group_labels, group_numbers
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
-from sessionizer.spark.ingest.guard import arrow_fields
-from sessionizer.spark.ingest.kept_types import struct_of
+from sessionizer.spark.ingest.guard import arrow_fields, struct_of
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
-from sessionizer.state.proof.columns import differing_rows
-from sessionizer.state.proof.samples import DifferenceSample, Sampler
+from sessionizer.state.proof.samples import DifferenceSample, Sampler, differing_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -41,9 +41,9 @@ from sessionizer_airflow.supervision.decide import (
     read_situation,
 )
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
-from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import describe
+from sessionizer_airflow.supervision.watch import Ledger
 from support.expected.driver_statuses import driver_status
 from support.expected.told_causes import WORDS
 from support.places import REPOSITORY, SUPPORT

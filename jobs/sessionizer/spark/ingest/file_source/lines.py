@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.ingest.years import find_in_parts
+from sessionizer.spark.ingest.expressions import find_in_parts
 from sessionizer.spark.internals.java_errors import java_message
 from sessionizer.stream_spec.sql_guard import TIME_OF_DAY
 

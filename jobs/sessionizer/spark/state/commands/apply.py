@@ -14,7 +14,7 @@ from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, waiting_migrations, write_lineage_spec
 from sessionizer.spark.ingest.expressions import is_same_expression
-from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
+from sessionizer.spark.ingest.guard import require_in_reach, require_readable_state
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import examine, half_written_batch
 from sessionizer.spark.sinks.tables import have_tables, require_own_tables_fit

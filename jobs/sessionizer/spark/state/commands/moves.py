@@ -21,7 +21,7 @@ from sessionizer.lineage.kept_spec import (
     read_source_ids,
     replaced_names,
 )
-from sessionizer.spark.ingest.kept_types import require_readable_state
+from sessionizer.spark.ingest.guard import require_readable_state
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner

@@ -12,10 +12,15 @@ from pyspark.sql.types import StructType
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
-from sessionizer.migrations.preview import SAMPLES, MergedKey, MigratedSample, Preview
-from sessionizer.spark.ingest.expressions import check_type, normalize_type, require_keepable, require_type
+from sessionizer.migrations.draft import SAMPLES, MergedKey, MigratedSample, Preview
+from sessionizer.spark.ingest.expressions import (
+    check_type,
+    find_beyond_years,
+    normalize_type,
+    require_keepable,
+    require_type,
+)
 from sessionizer.spark.ingest.guard import INTEGERS
-from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.trying import try_expression
 
 if TYPE_CHECKING:

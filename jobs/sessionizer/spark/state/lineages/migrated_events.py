@@ -32,8 +32,7 @@ from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, read_applied
 from sessionizer.migrations.declared import compile_migrations, list_columns_after, record_applied
 from sessionizer.migrations.graph import bring_to
-from sessionizer.spark.ingest.guard import arrow_fields
-from sessionizer.spark.ingest.kept_types import types_of
+from sessionizer.spark.ingest.guard import arrow_fields, types_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.processor import Output
 from sessionizer.spark.sinks.measures import GuardedAggregates

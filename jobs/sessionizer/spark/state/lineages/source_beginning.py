@@ -28,8 +28,7 @@ from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.lineage.kept_spec import choose_known_ids, replaced_names, require_same_source
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
-from sessionizer.spark.ingest.source_identity import source_ids
-from sessionizer.spark.ingest.topics import topics_of
+from sessionizer.spark.ingest.topics import source_ids, topics_of
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.state.commands.moves import Edge, Start, UnreadPart
 from sessionizer.state.lineages.lost_events import (
