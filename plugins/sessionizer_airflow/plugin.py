@@ -13,7 +13,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from sessionizer_airflow.alerting.notification import WatchBegins
 from sessionizer_airflow.listener import marks, run_notes
-from sessionizer_airflow.pages.markup import (
+from sessionizer_airflow.pages.links import (
     PREFIX,
     STREAMS,
     DriverLogLink,

@@ -2,16 +2,8 @@
 
 The inspection judges only data read here. Beside a file on a local disk is one of Hadoop's, ``.NAME.crc``: a CRC-32 of
 each 512 bytes. Spark writes each file of a batch once. Which of the state's files belong to the batch is in its commit.
-A copy needs one line changed (docs/adr/0082): ``move_schema`` changes the path of the state's schema.
-
-Files of a checkpoint, wherever they are: names, sizes, bytes. The inspection judges only data read here.
-
-Beside a file on a local disk is one of Hadoop's, ``.NAME.crc``: a CRC-32 of each 512 bytes.
-
-A committed batch of a checkpoint, copied as files. A Spark of the same line can resume from the copy elsewhere.
-
-All of them are written once. Which of the state's files belong to the batch is in its commit. A copy needs one line
-changed (docs/adr/0082): ``move_schema`` changes the path of the state's schema.
+A Spark of the same line can resume from a copy elsewhere. The copy needs one line changed (docs/adr/0082):
+``move_schema`` changes the path of the state's schema.
 """
 
 from __future__ import annotations

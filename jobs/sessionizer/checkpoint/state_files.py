@@ -3,12 +3,6 @@
 Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it and the changes
 of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the provider in files), changes are
 ``.changelog`` or ``.delta``. In format 2 the names also hold an id, which the batch's commit has.
-
-Files of a state: the batch and store of each, and the files that make up one version.
-
-Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it and the changes
-of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the provider in files), changes are
-``.changelog`` or ``.delta``. In format 2 the names also hold an id, which the batch's commit has.
 """
 
 from __future__ import annotations

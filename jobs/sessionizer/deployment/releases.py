@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import InvalidSpec, UpgradeWaits
+from sessionizer.errors import DamagedFile, InvalidSpec, UpgradeWaits
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE, driver_python, package_versions
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
@@ -132,12 +132,15 @@ def require_release(home: StreamHome, file: SpecFile) -> None:
 def other_release(home: StreamHome) -> tuple[str, str] | None:
     """Return the release that the stream runs by and the one that is installed here, None if they do the same.
 
-    Raises DamagedFile.
+    None also if a record of it is damaged, because a restore may be the way out.
     """
-    lineage = active_lineage(home)
-    if lineage is None:
+    try:
+        lineage = active_lineage(home)
+        if lineage is None:
+            return None
+        kept = read_fingerprint(home, lineage)
+    except DamagedFile:
         return None
-    kept = read_fingerprint(home, lineage)
     now = present_fingerprint(known=kept)
     if is_taken_at_restart(kept, now, AtRestart.SAME_CODE):
         return None

@@ -1,18 +1,7 @@
 """Damage of a checkpoint: each file's problem, its effect on the next start, and the remedy.
 
-Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
-
-Damage of a checkpoint's logs, its effect and remedy: ``metadata``, offsets, commits, lists.
-
-Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
-
-Damage of a state's descriptions: its operators, and the schemas of its stores.
-
-Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
-
-Damage of the files with the rows of a state, its effect and remedy.
-
-Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
+Its logs are ``metadata``, offsets, commits and lists. Its state has descriptions (operators, schemas of stores) and
+files with rows. Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
 """
 
 from __future__ import annotations

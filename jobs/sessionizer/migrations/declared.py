@@ -3,15 +3,6 @@
 A migration is applied once per lineage chain, in the order of the spec. An applied one is frozen. The oldest ones may
 be removed from the spec, because their effect is in the state. SQL is not parsed here. The adapter has Spark check each
 expression, under the guard that mappings have.
-
-Comparison of the migrations in a spec with those that its lineage chain has had: pure.
-
-A migration is applied once per lineage chain, in the order of the spec. An applied one is frozen. The oldest ones may
-be removed from the spec, because their effect is in the state.
-
-A migration as assignments to the columns of an open event: pure.
-
-SQL is not parsed here. The adapter has Spark check each expression, under the guard that mappings have.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Migrations before they are declared: a draft of one for a changed spec, and a preview of its effect on open events.
 
-Draft of a migration, from the difference between the spec that a stream runs by and its file: pure.
-
-It is a proposal to edit: nobody but the user knows what a new column is computed from.
+A draft follows from the difference between the spec that a stream runs by and its file. It is a proposal to edit,
+because only the user knows what a new column is computed from.
 """
 
 from __future__ import annotations

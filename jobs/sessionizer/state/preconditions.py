@@ -6,8 +6,7 @@ may change the stream meanwhile. So the same questions are asked again under the
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -17,16 +16,13 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     require_not_abandoned,
 )
-from sessionizer.deployment.releases import other_release
 from sessionizer.errors import NothingToSave, OperationPastReturn, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.commands.registry import COMMANDS
-from sessionizer.state.commands.steps import StartLineage
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.commands.command import Plan
 
 
 def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRecord:
@@ -70,12 +66,6 @@ def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start
         raise StreamBegun(home.name, lineage)
     if not COMMANDS[verb].begins_stream and lineage is None:
         raise NothingToSave(home.name, "it never ran")
-
-
-def name_releases(home: StreamHome, plan: Plan[Any]) -> Plan[Any]:
-    """Add to the plan the release that its new lineage takes, if the stream runs by another. Raises DamagedFile."""
-    starts = any(isinstance(step, StartLineage) for step in plan.steps)
-    return replace(plan, releases=other_release(home)) if starts else plan
 
 
 def require_abandonable(home: StreamHome, record: OperationRecord) -> None:

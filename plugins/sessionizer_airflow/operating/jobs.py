@@ -24,7 +24,8 @@ from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.spark_submit import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, DatabaseUser, Request, require_user
+from sessionizer_airflow.operating.form import DatabaseUser, require_user
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request
 from sessionizer_airflow.operating.results import (
     ABANDONED,
     DONE,
@@ -40,7 +41,7 @@ from sessionizer_airflow.operating.results import (
     show_label,
 )
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.pages.markup import ProofLink
+from sessionizer_airflow.pages.links import ProofLink
 from sessionizer_airflow.project import OPERATE, find_requester
 
 if TYPE_CHECKING:

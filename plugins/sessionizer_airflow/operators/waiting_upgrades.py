@@ -133,14 +133,15 @@ def _state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> Upgrad
 
 def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
     """Return the run, whose id is the same for the same differences in the same window."""
-    command, options = Upgrade.make_for_window(spec.upgrades), Upgrade.options()
+    command = Upgrade.make_for_window(spec.upgrades)
+    given = {name: (getattr(command, name), option.default) for name, option in command.options().items()}
     return {
         "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}{_end_of_id(until_ms)}",
         "conf": {
             "verb": Upgrade.name,
             "stream": spec.name,
             "why": f"maintenance window {spec.upgrades.window}, policy {spec.upgrades.policy}",
-            **{name: value for name, value in vars(command).items() if value != options[name].default},
+            **{name: value for name, (value, default) in given.items() if value != default},
         },
     }
 

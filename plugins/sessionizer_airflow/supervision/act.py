@@ -33,7 +33,6 @@ from sessionizer_airflow.supervision.decide import (
     StandBy,
     Wait,
     decide,
-    read_situation,
 )
 from sessionizer_airflow.supervision.failures import (
     Failure,
@@ -43,6 +42,7 @@ from sessionizer_airflow.supervision.failures import (
     remedy_after_giving_up,
     reset_budget,
 )
+from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import alert_on_unattended, describe, level_of
 from sessionizer_airflow.supervision.watch import Ledger
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.local import Launcher
     from sessionizer_airflow.project import Folders
-    from sessionizer_airflow.supervision.decide import Situation
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.tell import Say
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sessionizer.control.records.supervision_records import SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer_airflow.supervision.decide import Situation
     from sessionizer_airflow.supervision.failures import Failure
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})

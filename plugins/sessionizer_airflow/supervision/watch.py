@@ -11,7 +11,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import release_to_return
 from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide, read_situation
+from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
     add_failure,
     add_unseen,
@@ -22,6 +22,7 @@ from sessionizer_airflow.supervision.failures import (
     is_rollback_due,
     note_told,
 )
+from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import (
     alert_on_failure,
     alert_on_waiting,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.supervision.decide import Situation
     from sessionizer_airflow.supervision.failures import Failure
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 

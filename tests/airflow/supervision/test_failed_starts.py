@@ -11,7 +11,7 @@ import pytest
 
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import OperationStage, read_operations, write_operation
+from sessionizer.control.records.operation_record import OperationStage, read_operations
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.fleet.finding import HealthWord
@@ -33,6 +33,7 @@ from support.expected.driver_statuses import recorded, works
 from support.places import SUPPORT
 from support.processes.driver_commands import scripted_driver
 from support.processes.ports import eventually
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -44,7 +44,8 @@ from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.listener import marks
 from sessionizer_airflow.operators import desired_state as user_kill
 from sessionizer_airflow.supervision.act import Supervisor
-from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait, read_situation
+from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
+from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded
 from support.fixtures.supervisor import behave, patient

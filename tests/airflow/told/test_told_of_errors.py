@@ -10,7 +10,6 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.checkpoint.log_entries import commit_log, offset_log
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.deployment.running_spec import new_record
@@ -40,7 +39,7 @@ from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
 from support.streams.drawn_logs import drawn_cases
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

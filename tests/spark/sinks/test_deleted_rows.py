@@ -11,7 +11,6 @@ from delta.tables import DeltaTable
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sessionizer.control.operation import Operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import DataAway, InvalidSpec, RowsGone, TableOwned
 from sessionizer.home.data_files import remove_tree
 from sessionizer.spark.internals.delta_append import Transaction, append_once
@@ -23,7 +22,7 @@ from sessionizer.spark.state.restores.table_rows import change_rows, count_chang
 from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

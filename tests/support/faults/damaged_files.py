@@ -19,7 +19,7 @@ from sessionizer.control.history.sample import Sample, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.driver_records import POSITIONS_FILE, HeavyKey, PartitionPosition, PositionsRecord
-from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.control.records.supervision_records import (
     HEALTH_FILE,
@@ -49,6 +49,7 @@ from sessionizer_airflow.supervision.watch import look_at
 from support.pages.page_alone import ENTERED, TOKEN, ask_application
 from support.places import REPOSITORY, mounted
 from support.processes.fabricated_platform import Platform, beat
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

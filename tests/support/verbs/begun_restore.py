@@ -1,10 +1,16 @@
-"""The record of a restore that somebody has approved, and that has done nothing yet."""
+"""Record of a restore that a user has approved and that has done nothing yet, and how a test leaves a record."""
 
 from __future__ import annotations
 
-from sessionizer.control.records.operation_record import OperationRecord
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.record_file import have_folder
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
 
 
 def begun_restore(operation: str = "20261123T080000-abc123", *, savepoint: str = "nightly") -> OperationRecord:
@@ -23,3 +29,9 @@ def begun_restore(operation: str = "20261123T080000-abc123", *, savepoint: str =
         begun_at=now,
         step_at=now,
     )
+
+
+def write_operation(home: StreamHome, record: OperationRecord) -> None:
+    """Write the record, as a command leaves it."""
+    have_folder(OPERATION_FILE.folder(home), "the record of an operation")
+    OPERATION_FILE.of(home, record.id).write(record)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.cli.history import plan_lines, result_line
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import OperationPending
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks.compaction import TableFiles, TablePlan, TableResult
 from sessionizer.state.compaction.plan import CompactionPlan, Retention
 from sessionizer.state.savepoints.listing import PruningVerdict
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

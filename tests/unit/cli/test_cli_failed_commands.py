@@ -25,7 +25,6 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     require_no_operation,
     unbegun_commands,
-    write_operation,
 )
 from sessionizer.control.records.process_records import new_lease, this_process
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
@@ -46,6 +45,7 @@ from sessionizer.lineage.canary.canary_record import canary_of_active
 from support.places import opened
 from support.processes.fabricated_platform import make_canary
 from support.processes.ports import eventually
+from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:

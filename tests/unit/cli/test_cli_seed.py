@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.operation_record import pending_operation, write_operation
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import folder_digest
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,6 @@ from sessionizer.cli.app import app
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import record_failure
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.control.records.supervision_records import (
     DESIRED_FILE,
@@ -41,6 +40,7 @@ from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.lineages.table_changes import NotifiedChanges, TableChange
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.processes.fabricated_platform import beat, make_canary
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

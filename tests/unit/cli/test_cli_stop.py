@@ -11,7 +11,6 @@ import pytest
 
 from sessionizer.cli.run import STILL_RUNNING
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import (
     LAUNCH_FILE,
     STOP_FILE,
@@ -26,6 +25,7 @@ from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import file_accesses
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

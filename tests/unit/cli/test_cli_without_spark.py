@@ -13,13 +13,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.control.lease import acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import (
-    Ending,
-    OperationStage,
-    pending_operation,
-    read_operations,
-    write_operation,
-)
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.errors import (
     InvalidSpec,
     NothingToSave,
@@ -33,7 +27,7 @@ from sessionizer.errors import (
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

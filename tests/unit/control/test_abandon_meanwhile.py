@@ -23,11 +23,11 @@ from sessionizer.control.records.operation_record import (
     note_approved,
     read_operations,
     unbegun_commands,
-    write_operation,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn
 from sessionizer.lineage.active import start_lineage
+from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner, lose_lease
 
 if TYPE_CHECKING:

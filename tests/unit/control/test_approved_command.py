@@ -16,12 +16,12 @@ from sessionizer.control.records.operation_record import (
     note_approved,
     read_operations,
     unbegun_commands,
-    write_operation,
 )
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.names import mint_id
 from support.places import opened
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord

@@ -14,10 +14,9 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
     require_no_operation,
-    write_operation,
 )
 from sessionizer.errors import DamagedFile, OperationPending
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

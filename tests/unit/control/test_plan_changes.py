@@ -17,12 +17,12 @@ from sessionizer.control.records.operation_record import (
     keep_plan_of,
     pending_operation,
     read_plans,
-    write_operation,
 )
 from sessionizer.errors import PlanChanged
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.stream_spec.effect import Verdict
+from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner, restore_plan, seed_decision, upgrade_decision
 
 if TYPE_CHECKING:

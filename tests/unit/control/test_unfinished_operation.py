@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.control.records.driver_records import Heartbeat, Phase
-from sessionizer.control.records.operation_record import (
-    Ending,
-    OperationRecord,
-    OperationStage,
-    note_approved,
-    write_operation,
-)
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, note_approved
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord, Vacancy
 from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus, judge_status
@@ -28,6 +22,7 @@ from sessionizer.control.status.unfinished_operation import (
 )
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, SECOND
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.status.driver_status import State
@@ -19,6 +18,7 @@ from sessionizer.fleet.stream_view import INVALID, StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.records.supervision_records import HEALTH_FILE, Health
 from sessionizer.errors import NoWayBack
 from sessionizer.home.clock import epoch_ms
@@ -25,6 +25,7 @@ from sessionizer.lineage.canary.canary_record import (
 )
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, undo_in_place, way_back
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -23,7 +23,7 @@ from sessionizer.control.records.driver_records import (
     PartitionPosition,
     PositionsRecord,
 )
-from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.supervision_records import (
     PAUSE_FILE,
@@ -43,6 +43,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
 from support.processes.fabricated_fleet import STEADY, work
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform

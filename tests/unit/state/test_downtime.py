@@ -9,18 +9,12 @@ import pytest
 
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import (
-    Ending,
-    OperationRecord,
-    OperationStage,
-    pending_operation,
-    write_operation,
-)
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, pending_operation
 from sessionizer.errors import SourceUnreachable
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.commands.steps import Stop
 from sessionizer.state.downtime import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.scripted_runner import Do, ScriptedRunner
 
 if TYPE_CHECKING:

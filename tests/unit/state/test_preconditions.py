@@ -18,7 +18,6 @@ from sessionizer.control.records.operation_record import (
     OperationStage,
     pending_operation,
     read_operations,
-    write_operation,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import (
@@ -37,6 +36,7 @@ from sessionizer.state.preconditions import require_as_planned
 from support.expected.file_accesses import folder_digest
 from support.places import REPOSITORY, mounted
 from support.streams.drawn_logs import drawn_cases
+from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,19 +10,28 @@ import pytest
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.core.definition.rules import Clock
+from sessionizer.deployment.releases import other_release
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.fingerprint import RELEASE, CheckpointRecord, present_fingerprint, write_fingerprint
+from sessionizer.lineage.fingerprint import (
+    FINGERPRINT_FILE,
+    RELEASE,
+    CheckpointRecord,
+    present_fingerprint,
+    write_fingerprint,
+)
 from sessionizer.lineage.kept_spec import KeptTypes
-from sessionizer.state.commands.moves import Division, Rescale, plan_rescale
+from sessionizer.state.commands.moves import Division, Rescale, RescalePlan, plan_rescale
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
-from sessionizer.state.preconditions import name_releases
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sessionizer.state.commands.command import Plan
     from support.fixtures.reviewed import Reviewed
 
 COMMITTED = CommittedBatch(
@@ -78,26 +88,36 @@ def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) 
 def test_a_release_that_the_new_lineage_would_take_is_named_and_approved(tmp_path: Path) -> None:
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
-    plan = Rescale(key_groups=32).plan("clicks", COMMITTED, 16)
-    assert name_releases(home, plan) == plan, "a stream that never ran"
 
+    def planned() -> Plan[RescalePlan]:
+        return Rescale(key_groups=32, releases=other_release(home)).plan("clicks", COMMITTED, 16)
+
+    plan = planned()
+    assert plan.releases is None, "a stream that never ran"
     lineage = start_lineage(home)
     now = present_fingerprint()
 
     def ran_by(release: str, code: str) -> None:
-        write_fingerprint(
-            home, lineage, replace(now, versions={**now.versions, RELEASE: release}, code=code, sources=code)
-        )
+        versions = {**now.versions, RELEASE: release}
+        write_fingerprint(home, lineage, replace(now, versions=versions, code=code, sources=code))
 
     ran_by("0.1.0", now.code)
-    assert name_releases(home, plan) == plan, "the same code"
+    assert planned() == plan, "the same code"
     ran_by("0.1.0", "other")
-    named = name_releases(home, plan)
+    named = planned()
     assert named.releases == ("0.1.0", now.versions[RELEASE])
-    assert {named.digest, named.to_json()["digest"]} != {plan.digest}
-    assert named.digest == named.to_json()["digest"]
+    assert plan.digest != named.digest == named.to_json()["digest"]
     assert named.decided == {**plan.decided, "release": now.versions[RELEASE]}
     (said,) = [line for line in named.lines() if line not in plan.lines()]
     assert said.startswith(f"  release: the new lineage takes {now.versions[RELEASE]}, and the stream runs by 0.1.0. ")
     ran_by("0.0.9", "other")
-    assert name_releases(home, plan).digest == named.digest, "what is approved is the new release"
+    assert planned().digest == named.digest, "what is approved is the new release"
+    FINGERPRINT_FILE.of(home, lineage).path.write_text("{")
+    assert planned() == plan, "a damaged record keeps nobody from a way out"
+
+
+def test_every_plan_of_a_new_lineage_names_the_release() -> None:
+    """Commands make their plans in one place, which no command can pass by."""
+    made = [file for file in (REPOSITORY / "jobs").rglob("*.py") if re.search(r"(?<!\w)Plan\(\w", file.read_text())]
+    assert [file.name for file in made] == ["command.py"]
+    assert {name for name, command in COMMANDS.items() if not command.brings_release} == {"rollback", "upgrade"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import DamagedFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
@@ -42,6 +42,7 @@ from sessionizer.state.lineages.state_transfer import (
     write_records,
 )
 from support.places import opened
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

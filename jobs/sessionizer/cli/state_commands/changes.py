@@ -32,7 +32,6 @@ from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import keep_rescale
-from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.moves import Division, Rescale, Switch, decide_switch, require_switch
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
 from sessionizer.state.commands.seeds import Seed, SeedPlan
@@ -40,7 +39,6 @@ from sessionizer.state.commands.steps import Prove, new_lineage
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import rollback_of
-from sessionizer.state.preconditions import name_releases
 from sessionizer.state.savepoints.listing import complete_savepoint, keep_from_removal, list_savepoints
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import SavepointHome
     from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.state.commands.runner import SparkRunner
+    from sessionizer.state.commands.command import Plan
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -67,7 +66,7 @@ NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the str
 
 
 @dataclass(kw_only=True)
-class RestoreChange(CommandCourse[Restore]):
+class RestoreCourse(CommandCourse[Restore]):
     """``sessionizer restore``: go back to a savepoint."""
 
     folder: DataPath = field(init=False)
@@ -126,7 +125,7 @@ class RestoreChange(CommandCourse[Restore]):
 
 
 @dataclass(kw_only=True)
-class RollbackChange(CommandCourse[Rollback]):
+class RollbackCourse(CommandCourse[Rollback]):
     """``sessionizer rollback``: go back to the lineage before."""
 
     def needs_spark(self) -> bool:
@@ -160,7 +159,7 @@ class OfFile(CommandCourse[Any]):
 
 
 @dataclass(kw_only=True)
-class RescaleChange(OfFile):
+class RescaleCourse(OfFile):
     """``sessionizer rescale``: divide the state into other key groups."""
 
     command: Rescale
@@ -169,8 +168,7 @@ class RescaleChange(OfFile):
         """Show the plan. Raises InvalidSpec."""
         if self.pending is not None:
             return True
-        found = self.command.plan(self.where.name, read_committed_batch(self.where), self.spec.key_groups)
-        plan = name_releases(self.where, found)
+        plan = self.command.plan(self.where.name, read_committed_batch(self.where), self.spec.key_groups)
         self.why = f"{self.command.name} to {plan.decision.now}"
         return self.take_up(plan) and plan.is_needed
 
@@ -192,7 +190,7 @@ class RescaleChange(OfFile):
 
 
 @dataclass(kw_only=True)
-class SwitchChange(OfFile):
+class SwitchCourse(OfFile):
     """``sessionizer switch``: continue the open sessions with another source, or without its lost events."""
 
     command: Switch
@@ -212,7 +210,7 @@ class SwitchChange(OfFile):
             fingerprint, terms = spec_fingerprint(self.spec), self.command.terms
             decided = decide_switch(self.where.name, committed.lineage, fingerprint, start, terms)
             leaves = (committed.lineage, committed.batch_id)
-            self.is_approved(name_releases(self.where, Plan(decided, leaves, new_lineage(terms))))
+            self.is_approved(self.command.make_plan(decided, leaves, new_lineage(terms)))
         return True
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Switch]:
@@ -232,7 +230,7 @@ class SwitchChange(OfFile):
 
 
 @dataclass(kw_only=True)
-class ApplyChange(OfFile):
+class ApplyCourse(OfFile):
     """``sessionizer apply`` and ``upgrade``: continue by the file, ``upgrade`` by the installed programs as well."""
 
     command: Apply
@@ -300,7 +298,7 @@ class ApplyChange(OfFile):
 
 
 @dataclass(kw_only=True)
-class SeedChange(OfFile):
+class SeedCourse(OfFile):
     """``sessionizer seed``: begin a stream with a history."""
 
     command: Seed
@@ -330,7 +328,6 @@ class SeedChange(OfFile):
         self.read_spec, self.why = spec, f"{command.name} from {past}"
         newest = None if leaves is None else read_begun_batch(self.where.checkpoint(leaves))
         plan = command.plan(self.decision, newest_batch=-1 if newest is None else newest)
-        plan = name_releases(self.where, plan)
         if pending is not None and not pending.has_done(OperationStage.TAKEN):
             if pending.digest != plan.digest:
                 self.carry_out(WithoutSteps(self.where, plan))
@@ -362,10 +359,10 @@ def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
     typer.echo(promote_lineage(where, approver(by)))
 
 
-restore = command_line(Restore, RestoreChange.run)
-rollback = command_line(Rollback, RollbackChange.run)
-rescale = command_line(Rescale, RescaleChange.run)
-switch = command_line(Switch, SwitchChange.run)
-apply = command_line(Apply, ApplyChange.run)
-upgrade = command_line(Upgrade, ApplyChange.run)
-seed = command_line(Seed, SeedChange.run)
+restore = command_line(Restore, RestoreCourse.run)
+rollback = command_line(Rollback, RollbackCourse.run)
+rescale = command_line(Rescale, RescaleCourse.run)
+switch = command_line(Switch, SwitchCourse.run)
+apply = command_line(Apply, ApplyCourse.run)
+upgrade = command_line(Upgrade, ApplyCourse.run)
+seed = command_line(Seed, SeedCourse.run)

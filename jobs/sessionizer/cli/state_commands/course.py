@@ -1,4 +1,4 @@
-"""CommandCourse that every command on a stream's state takes: its plan shown, approved by its digest, and carried out.
+"""Course that every command on a stream's state takes: its plan shown, approved by its digest, and carried out.
 
 The command line comes from the command's declaration. A ``CommandCourse`` has the few parts that are the command's own.
 """
@@ -11,7 +11,7 @@ import re
 import shlex
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
 
@@ -43,6 +43,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import find_unfinished_operation
 from sessionizer.counts import count_text
+from sessionizer.deployment.releases import other_release
 from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import InvalidSpec, OperationPending, SessionizerError, StreamMovedOn
 from sessionizer.fleet.operation_words import stays_stopped
@@ -186,18 +187,16 @@ class CommandCourse(ABC, Generic[Asked]):
     @classmethod
     def run(cls, command: Asked, shared: Shared) -> None:
         """Show the plan, or carry out the approved one."""
-        change = cls(
-            command=command,
-            shared=shared,
-            where=stream_home(shared.home, shared.stream, shared.data),
-            why=command.name,
-        )
-        change.choose()
-        if not command.may_repeat and is_done_already(change.where, command.name, shared.approve):
+        where = stream_home(shared.home, shared.stream, shared.data)
+        if command.brings_release:
+            command = replace(command, releases=other_release(where))
+        course = cls(command=command, shared=shared, where=where, why=command.name)
+        course.choose()
+        if not command.may_repeat and is_done_already(course.where, command.name, shared.approve):
             return
-        change.pending = find_begun(change.where, command.name, change.savepoint)
-        if not change.is_finished() and change.needs_spark():
-            change.run_on_spark()
+        course.pending = find_begun(course.where, command.name, course.savepoint)
+        if not course.is_finished() and course.needs_spark():
+            course.run_on_spark()
 
     def run_on_spark(self) -> None:
         """Make the plan unless that is done. Carry it out, or resume the pending operation, if the user approves it."""

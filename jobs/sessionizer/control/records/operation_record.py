@@ -147,12 +147,6 @@ class OperationRecord(JsonRecord):
 OPERATION_FILE: Final = ControlFile("operations/{}.json", OperationRecord, key="operation")
 
 
-def write_operation(home: StreamHome, record: OperationRecord) -> None:
-    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    have_folder(OPERATION_FILE.folder(home), "the record of an operation")
-    OPERATION_FILE.of(home, record.id).write(record)
-
-
 def read_operations(home: StreamHome) -> list[OperationRecord]:
     """Read all operations, the oldest first. Raises DamagedFile, ControlUnreachable."""
     return read_all(home, OPERATION_FILE)

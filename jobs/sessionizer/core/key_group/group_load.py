@@ -1,7 +1,5 @@
 """Load of a key group: its times, sizes and heavy keys, and its open sessions, as the driver is told of them.
 
-Load of key groups in a batch: their times, their closed sessions, the open ones by size and age.
-
 It is for users only. It is neither in the state nor in the tables. Nothing heavy is imported here, because DAG files
 read records that have loads.
 """

@@ -1,7 +1,5 @@
 """Repeated events of a group: the search for duplicates when it is merged (docs/sessions.md, 5).
 
-The search for duplicate events (docs/sessions.md, 5) when a group is merged.
-
 Rows wait undecided in the group's log, each with the threshold of its batch, so that the verdict does not depend on
 the time of the merge. An event is compared with the admitted event of its key and id if the session of the admitted
 event was still open when the event came. Ids repeat rarely, so each step first proves that there is nothing to do.

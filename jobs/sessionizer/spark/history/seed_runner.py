@@ -35,7 +35,6 @@ from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer, settle
-from sessionizer.state.preconditions import name_releases
 from sessionizer.state.restores.row_changes import deletion_of_all, streamed_tables
 
 if TYPE_CHECKING:
@@ -66,12 +65,12 @@ class SeedRunner(SparkRunner[Seed]):
             figures = self.reader.figures(Path(scratch))
         decision = self.reader.decision
         leaving = count_deleted_rows(self.reader, self.home) if decision.leaves is not None else {}
-        plan = name_releases(self.home, self.command.plan(decision))
+        plan = self.command.plan(decision)
         return replace(plan, decision=replace(decision, figures=figures, leaving=leaving))
 
     def plan_again(self, record: OperationRecord) -> Plan[SeedPlan]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""
-        return name_releases(self.home, self.command.plan(self.reader.decision))
+        return self.command.plan(self.reader.decision)
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a seed has."""

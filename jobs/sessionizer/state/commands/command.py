@@ -13,6 +13,7 @@ from sessionizer.control.plan_changes import Decided, DigestOfDecided
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.canary.judge import BATCHES, USUAL, CanaryTerms, digest_terms
+from sessionizer.state.commands.steps import StartLineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -92,6 +93,7 @@ class Decision(DigestOfDecided):
         raise NotImplementedError
 
 
+Chosen = TypeVar("Chosen", bound=Decided)
 Chosen_co = TypeVar("Chosen_co", bound=Decided, covariant=True)
 
 
@@ -156,8 +158,10 @@ class Command:
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
     ``begins_stream``: whether it is for a stream that never ran. ``may_repeat``: whether two plans may have one digest,
-    because it may change a lineage in place. ``needed``: fields that the form requires. ``when_impossible``: what to do
-    if its plan is impossible.
+    because it may change a lineage in place. ``brings_release``: whether a new lineage of it takes the installed
+    release, though it is not for releases. ``needed``: fields that the form requires. ``when_impossible``: what to do
+    if its plan is impossible. ``releases``: the release that the stream runs by and the one that is installed, None if
+    they are the same or unknown.
     """
 
     name: ClassVar[str]
@@ -166,8 +170,11 @@ class Command:
     writes_tables: ClassVar[bool] = False
     begins_stream: ClassVar[bool] = False
     may_repeat: ClassVar[bool] = False
+    brings_release: ClassVar[bool] = True
     needed: ClassVar[tuple[str, ...]] = ()
     when_impossible: ClassVar[str] = "put back what the plan names, then {again}"
+
+    releases: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Raise InvalidSpec for options that contradict each other."""
@@ -182,6 +189,13 @@ class Command:
         if batches == 0:
             return None
         return CanaryTerms(batches=batches, goes_back=goes_back, judges_sessions=self.like_before)
+
+    def make_plan(
+        self, decision: Chosen, leaves: tuple[str, int], steps: tuple[Step, ...], **more: Any
+    ) -> Plan[Chosen]:
+        """Make a plan of this command. A new lineage takes the installed release. ``more``: see ``Plan``."""
+        starts = any(isinstance(step, StartLineage) for step in steps)
+        return Plan(decision, leaves, steps, releases=self.releases if starts else None, **more)
 
     @property
     def like_before(self) -> bool:
@@ -202,7 +216,7 @@ class Command:
     def parse_form(cls, filled: Mapping[str, object]) -> Self:
         """Return the command of a form with these fields ``filled``. Each line of a repeated option is a value."""
         repeated = {name for name, each in cls.options().items() if each.default == ()}
-        values = {name: filled[name] for name in cls.options() if name in filled}
+        values: dict[str, Any] = {name: filled[name] for name in cls.options() if name in filled}
         lines = {name: tuple(_lines(str(value))) for name, value in values.items() if name in repeated}
         return cls(**{**values, **lines})
 

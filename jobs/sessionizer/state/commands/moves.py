@@ -136,7 +136,7 @@ class Rescale(Command):
         """Decide the division. Raises InvalidSpec."""
         groups = key_groups_of_file if self.key_groups is None else self.key_groups
         division = plan_rescale(stream, committed, groups, self.partitions, self.terms)
-        return Plan(
+        return self.make_plan(
             division,
             leaves=(division.lineage, division.batch_id),
             steps=(Stop(), *new_lineage(self.terms), Activate()),
@@ -380,7 +380,7 @@ class Switch(Command):
             terms = terms and replace(terms, judges_late=False)
             if is_stopped and decision.unread.items and not self.leave_unread:
                 refusal = EventsUnread(decision.stream, decision.unread.items, decision.unread.unit)
-        return Plan(
+        return self.make_plan(
             decision,
             leaves=(decision.lineage, decision.batch_id),
             steps=(Stop(), *new_lineage(terms), Activate()),

@@ -94,7 +94,7 @@ class Restore(Command):
 
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
-        return Plan(
+        return self.make_plan(
             decision,
             leaves=(decision.leaves, decision.newest_batch),
             steps=(
@@ -133,13 +133,14 @@ class Rollback(Command):
 
     name: ClassVar = "rollback"
     purpose: ClassVar = "return to the lineage before the last change of the state"
+    brings_release: ClassVar = False
     reads_spec: ClassVar = False
     writes_tables: ClassVar = True
 
     def plan(self, decision: RollbackPlan) -> Plan[RollbackPlan]:
         """Decide what happens: the rows of the active lineage leave the tables, the one before goes on."""
         gone = decision.replay.missing
-        return Plan(
+        return self.make_plan(
             decision,
             leaves=(decision.leaves, decision.newest_batch),
             steps=(Stop(), PointOfNoReturn(), DeleteLaterRows(), Activate()),

@@ -1,6 +1,4 @@
-"""``seed``: begin a stream with a history.
-
-Plan of a seed, as data: shown first, approved by its digest, carried out as it was shown.
+"""Command ``seed``, which begins a stream with a history, and its plan.
 
 The digest covers the decision: the history, its end, where the live source begins, the spec, the lineage that is left.
 It does not cover the figures, because a history may be long, and is read anew when the seed is carried out.
@@ -253,7 +251,7 @@ class Seed(Command):
 
     def plan(self, decision: SeedPlan, *, newest_batch: int = -1) -> Plan[SeedPlan]:
         """Decide what happens, in order. ``newest_batch``: of the lineage that is left, -1 for none."""
-        return Plan(
+        return self.make_plan(
             decision,
             leaves=(decision.leaves or "", newest_batch),
             steps=(

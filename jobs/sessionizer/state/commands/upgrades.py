@@ -73,7 +73,7 @@ class Apply(Command):
             *self._after(decision),
         )
         shown = tuple(type(step).__name__ for step in steps) if decision.is_possible else ()
-        return Plan(
+        return self.make_plan(
             replace(decision, steps=shown),
             leaves=(decision.lineage, decision.batch_id),
             steps=steps,
@@ -120,6 +120,7 @@ class Upgrade(Apply):
     name: ClassVar = "upgrade"
     purpose: ClassVar = "continue with the file's changed spec and the installed release"
     takes_programs: ClassVar[bool] = True
+    brings_release: ClassVar = False
 
     prove: bool = option(
         "--prove",

@@ -11,13 +11,7 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.operation_record import (
-    IN_AIRFLOW,
-    OperationStage,
-    keep_plan_of,
-    note_approved,
-    write_operation,
-)
+from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, keep_plan_of, note_approved
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
@@ -46,6 +40,7 @@ from sessionizer_airflow.operating.results import (
 )
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RESTORE, RUN, context, operation
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import ReadForm
 from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operating.results import RUN_AGAIN
 from support.verbs.asked_restore import context
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -11,13 +11,15 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.state_commands.course import Shared, command_line
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import read_operations, write_operation
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.command import Command, option
 from sessionizer.state.commands.registry import COMMANDS
+from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import MakePlan
-from sessionizer_airflow.operating.request import Request, form_of, request_id
+from sessionizer_airflow.operating.request import Request, request_id
 from support.verbs.asked_restore import RUN, context
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import keep_plan_of, write_operation
+from sessionizer.control.records.operation_record import keep_plan_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import results as window
@@ -24,6 +24,7 @@ from sessionizer_airflow.operating.results import SCHEDULED, require_window, tel
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, context
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

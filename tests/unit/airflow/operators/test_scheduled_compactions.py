@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord
 from sessionizer_airflow.operators.scheduled import CompactTables, streams_due_for_compaction
 from sessionizer_airflow.project import Project
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

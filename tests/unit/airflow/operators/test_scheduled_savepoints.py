@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.supervision_records import (
     SUPERVISION_FILE,
     DesiredState,
@@ -38,6 +37,7 @@ from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_checkpoints import fabricate
 from support.places import opened
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path

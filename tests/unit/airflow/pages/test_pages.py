@@ -38,7 +38,7 @@ from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.pages import app as streams
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app, read_pauses, readable_dags, runnable_dags
-from sessionizer_airflow.pages.markup import DriverLogLink, ProofLink, SparkUiLink, TablesLink
+from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 from support.places import opened
 

@@ -19,7 +19,7 @@ from sessionizer.page.app import ASSETS
 from sessionizer.state.proof.page import page_of
 from sessionizer_airflow.pages import app as streams
 from sessionizer_airflow.pages.app import create_app, create_streams_page
-from sessionizer_airflow.pages.markup import PREFIX, STREAMS, views
+from sessionizer_airflow.pages.links import PREFIX, STREAMS, views
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 from support.processes.fabricated_platform import Platform
 

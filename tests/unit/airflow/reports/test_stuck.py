@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.reports import report_stuck
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -9,7 +9,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import stop_requested
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.deployment.running_spec import choose_spec, new_record
@@ -22,6 +21,7 @@ from sessionizer_airflow.operators.desired_state import SetDesiredState, unpause
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

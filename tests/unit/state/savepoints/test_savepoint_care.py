@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from upath import UPath
 
-from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
@@ -35,7 +35,7 @@ from sessionizer.state.savepoints.manifest import UNSEEN_FOR_MS, Evidence, Savep
 from sessionizer.state.savepoints.verification import Damage, digest_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.places import opened
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, write_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

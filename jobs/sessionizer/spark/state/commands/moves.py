@@ -28,7 +28,6 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, going_on, unread_of
 from sessionizer.state.commands.moves import LossPlan, Rescale, Switch, SwitchPlan, require_switch, topics_that_stay
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position, read_committed_batch
-from sessionizer.state.preconditions import name_releases
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
@@ -55,7 +54,7 @@ class RescaleRunner(SparkRunner[Rescale]):
     def look(self) -> Plan[RescalePlan]:
         """Make the plan. Raises the errors of ``read_committed_batch``, which keep a stream from being saved."""
         committed = read_committed_batch(self.home)
-        plan = name_releases(self.home, self.command.plan(self.home.name, committed, self.key_groups))
+        plan = self.command.plan(self.home.name, committed, self.key_groups)
         self._found = committed, plan.decision
         return plan
 
@@ -115,11 +114,11 @@ class SwitchRunner(PositionRunner):
         """
         decision, beginning = self._decide()
         first = first_event_at(self.spark, self.spec, self.home.platform, beginning)
-        return name_releases(self.home, self.command.plan(replace(decision, first_event=first)))
+        return self.command.plan(replace(decision, first_event=first))
 
     def plan_again(self, record: OperationRecord) -> Plan[SwitchPlan]:  # noqa: ARG002  the interface
         """Make the plan under the lease. Raises the errors of ``look``."""
-        return name_releases(self.home, self.command.plan(self._decide()[0], is_stopped=True))
+        return self.command.plan(self._decide()[0], is_stopped=True)
 
     def _decide(self) -> tuple[SwitchPlan, Beginning]:
         """Look at both sources, and keep the new position."""
@@ -187,7 +186,7 @@ class LossRunner(PositionRunner):
         excluded_ranges = read_excluded_ranges(self.home, committed.lineage).drop_topics(anew)
         ids = {**noted, **now} if source.format == "kafka" else {}
         self.move = Move(replace(committed, position=Position(source.format, found.offset)), excluded_ranges, ids)
-        return name_releases(self.home, self.command.plan(self._plan_of(committed, found)))
+        return self.command.plan(self._plan_of(committed, found))
 
     def _compared(self, committed: CommittedBatch) -> tuple[Continuation, Mapping[str, str], Mapping[str, str]]:
         """Return where the source can be read on, the ids that were noted of it, and those of now."""

@@ -56,7 +56,6 @@ from sessionizer.state.lineages.origin import (
     undo_in_place,
 )
 from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.preconditions import name_releases
 from sessionizer.state.restores.ranges import (
     Replay,
     ResolvedRanges,
@@ -107,18 +106,16 @@ class RestoreRunner(SparkRunner[Restore]):
         self._found = plan_restore(
             self.spark, self.home, self.savepoint, self.manifest, exclude, self.begun, canary=terms
         )
-        return name_releases(self.home, self.command.plan(self._found))
+        return self.command.plan(self._found)
 
     def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
         """Look once more at the events that the stream reads again, and for a way back. A savepoint does not change."""
         if self._found is None:
             return self.look()
         if record.is_past_return:
-            return name_releases(self.home, self.command.plan(self._found))
+            return self.command.plan(self._found)
         replay = replay_now(self.spark, self.home, self.savepoint, self.manifest, self._out)
-        return name_releases(
-            self.home, self.command.plan(replace(self._found, replay=replay, leads_back=can_lead_back(self.home)))
-        )
+        return self.command.plan(replace(self._found, replay=replay, leads_back=can_lead_back(self.home)))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a restore has."""
