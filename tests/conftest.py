@@ -1,21 +1,17 @@
 """What every test may rely on: an Airflow that touches nothing outside a temporary folder, and golden files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from support.fixtures.order import Division, sort_for_workers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Airflow reads these when it is imported, which is when a test module is.
 _AIRFLOW_HOME = tempfile.mkdtemp(prefix="airflow-of-tests-")

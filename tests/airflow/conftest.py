@@ -1,8 +1,7 @@
 """A stream whose driver ends with the test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +9,6 @@ from sessionizer.control.lease import read_lease
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.local import kill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,16 +1,11 @@
 """All DAGs as Airflow parses them, over the specs of the repository and a made-up platform."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

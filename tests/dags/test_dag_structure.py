@@ -1,16 +1,15 @@
 """House rules, asserted over all DAGs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -25,10 +24,6 @@ from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
 from support.streams.spec_folder import load_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 STREAMS = REPOSITORY / "dags" / "streams"
 DAG_FILE = REPOSITORY / "dags" / "streams.py"

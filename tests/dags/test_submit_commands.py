@@ -1,13 +1,13 @@
 """The exact spark-submit command of every task, on every kind of master, against golden files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
@@ -18,12 +18,6 @@ from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Folders
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow.dag_processing.dagbag import DagBag
 
 UID = "0123456789ab"
 YARN = {"queue": "streams", "resource-manager": "http://resourcemanager:8088"}

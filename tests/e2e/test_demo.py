@@ -1,7 +1,5 @@
 """The demo as a new user sees it: real Airflow, real Spark, a query that answers, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -9,17 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 READY_SECONDS = 180
 FIRST_SESSION_SECONDS = 180

@@ -1,9 +1,6 @@
 """The feed's Kafka sink against a real broker that is restarted."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -13,9 +10,7 @@ from sessionizer_demo.feed.generator import generate_within
 from sessionizer_demo.feed.runner import FeedOptions, KafkaTarget, run_feed
 from sessionizer_demo.feed.scenario import Bounds, Scenario
 from sessionizer_demo.feed.sinks.kafka_sink import KafkaSink
-
-if TYPE_CHECKING:
-    from support.processes.kafka_broker import KafkaBroker
+from support.processes.kafka_broker import KafkaBroker
 
 _ROWS = 1_000
 _READ_WITHIN_S = 30.0

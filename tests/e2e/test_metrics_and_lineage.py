@@ -1,16 +1,16 @@
 """A driver as Airflow launches it, seen by a Prometheus and by a lineage server: its board, its rules, its runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,10 +28,6 @@ from support.stores.lineage_server import LineageServer, lineage_server
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, board_queries, metrics_collector
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.long
 PROMETHEUS = REPOSITORY / ".tools" / "prometheus"

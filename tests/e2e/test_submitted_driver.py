@@ -1,16 +1,15 @@
 """A real driver as the supervisor launches it, through spark-submit: its log stays short, its Spark UI is known."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
-from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, LaunchRecord, request_stop
 from sessionizer.home.local_files import LIMIT_BYTES, BoundedLog
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
@@ -19,12 +18,6 @@ from sessionizer_airflow.project import Folders, Project
 from support.processes.ports import command_of, eventually
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.control.records.process_records import LaunchRecord
 
 OLD = b"what it printed in the months before\n"
 

@@ -1,12 +1,11 @@
 """A driver killed at any moment of a batch, its Python, its JVM or both: the next one goes on, nothing is doubled."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import count, cycle
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from upath import UPath
@@ -28,16 +27,10 @@ from support.expected.landed import assert_as_defined, assert_landed, batches_of
 from support.processes.driver_process import DriverProcess, kill_process, run_to_end
 from support.processes.typed_command import TypedCommand
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS, new_folder
+from support.stores.object_stores import ObjectStoreServer
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from support.stores.object_stores import ObjectStoreServer
-
 
 FILES = 24
 EVERYTHING_LEFT = 1_000

@@ -1,11 +1,10 @@
 """A batch longer than the stale limit: its driver is left alone while it works, and noticed when it hangs."""
 
-from __future__ import annotations
-
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,19 +15,13 @@ from sessionizer.control.status.driver_status import DriverStatus, Stall, State,
 from sessionizer.control.timeouts import Timeouts, read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names
+from sessionizer.home.roots import DataPath
 from sessionizer.spark.ingest import punctuation
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
 from support.stores.control_fixtures import ON_A_PATH_AND_HDFS
 from support.streams.click_files import many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.home.roots import DataPath
-
 
 STALE_MS = 10_000
 EVENTS = 3_000_000

@@ -1,8 +1,6 @@
 """A driver whose heap is too small: what it leaves; and one whose heap is small, but not for what a batch may take."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +20,6 @@ from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import FIRST_EVENT_MS, many_clicks_spec, write_click_files
 from support.streams.moments import Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 USERS, EVENTS, PAGE_CHARACTERS = 8_000, 800_000, 400
 SMALL_HEAP = "512m"

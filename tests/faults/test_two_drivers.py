@@ -1,12 +1,11 @@
 """Two drivers of one stream: only one of them ever writes."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -18,23 +17,16 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
+from sessionizer.state.savepoints.listing import Savepoint, list_savepoints, savepoint_of
 from sessionizer.state.savepoints.manifest import SavepointState
 from sessionizer.state.savepoints.verification import digest_files, findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of, table_rows
 from support.places import opened
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.moments import QUERY_STARTS, TABLES, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.state.savepoints.listing import Savepoint
-    from support.streams.click_files import ClickFiles
-
 
 FILES = 12
 

@@ -1,12 +1,11 @@
 """Typed commands in any order, some killed or frozen: what `status` advises leads on, and each event is there once."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -15,9 +14,6 @@ from support.histories.typed_moments import TypedProgram
 from support.histories.typed_stream import TypedStream
 from support.histories.typed_user import TypedUser
 from support.releases.environments import REFACTORING, release_with
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED_VARIABLE: Final = "ORDER_OF_TYPED_SEED"
 """A seed to draw the same commands again. A test run prints it."""

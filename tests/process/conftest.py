@@ -1,15 +1,10 @@
 """A real stream home on a real disk."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer.home.stream_home import StreamHome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,23 +1,18 @@
 """Commands whose output is closed, full or only ASCII, or whose folder is gone: no traceback, and a fitting code."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from sessionizer.errors import DiskFull, NoWorkingFolder
 from support.places import REPOSITORY
+from support.processes.fabricated_platform import Platform
 from support.streams.drawn_logs import drawn_cases
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.processes.fabricated_platform import Platform
 
 MAIN: Final = str(REPOSITORY / "jobs" / "main.py")
 COMMANDS: Final = (("status",), ("status", "--json"), ("timeline", "clicks"), ("tables", "clicks"), ("--help",))

@@ -1,21 +1,16 @@
 """One Spark for all tests that need one."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.session import spark_session
 from support.fixtures.interpreted import interpreted, is_interpreted
 from support.processes.driver_process import QUICK_JVM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(params=["tuned", pytest.param("plain", marks=pytest.mark.long)])

@@ -1,15 +1,9 @@
 """Settings that are put back however the work in between ends."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.spark.session import temporary_settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SET = "spark.sql.shuffle.partitions"
 NEVER_SET = "spark.databricks.delta.commitInfo.userMetadata"

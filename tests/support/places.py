@@ -1,12 +1,9 @@
 """Where things are that tests look at."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-if TYPE_CHECKING:
-    from sessionizer.home.roots import DataPath
+from sessionizer.home.roots import DataPath
 
 REPOSITORY: Final = Path(__file__).parents[2]
 SUPPORT: Final = REPOSITORY / "tests" / "support"

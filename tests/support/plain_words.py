@@ -1,13 +1,9 @@
 """The rules of plain words, as far as a program can hold them: docstrings, names, and texts of errors."""
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Final
 
 LONGEST_SENTENCE: Final = 25
 """Words in the first sentence of a docstring."""

@@ -1,7 +1,5 @@
 """All files of records that the product declares, found by a walk through its modules: none can be forgotten."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import sys

@@ -1,15 +1,10 @@
 """The sentences that a user reads, rendered from the product: for the golden files and the rules of plain words."""
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
 
 LONGEST_SENTENCE: Final = 30
 """Words in one sentence of an error or a remedy. Names and paths in it are counted, too."""

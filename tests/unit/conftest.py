@@ -1,19 +1,14 @@
 """Pure tests: none starts a process. And a real stream home on a real disk."""
 
-from __future__ import annotations
-
+from collections.abc import Generator
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer import testing
 
 from sessionizer.home.stream_home import StreamHome
 from support.fixtures.no_process import no_process
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 # For each line that is typed, typer makes all commands anew: most of what a test of one takes.
 testing._get_command = cache(testing._get_command)  # type: ignore[attr-defined]

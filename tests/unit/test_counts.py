@@ -1,18 +1,13 @@
 """Messages write a count with the noun that fits it: 1 file, 2 files."""
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.counts import count_is, count_text, number_is, state_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTED = re.compile(

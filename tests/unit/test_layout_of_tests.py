@@ -1,24 +1,18 @@
 """Files of tests: none has the name of another, and no folder is crowded."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sqlite3
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.fixtures.no_process import NotPure, no_process
 from support.fixtures.order import SHARES, share_of_a_worker, sort_for_workers
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 FILES = [file for file in (REPOSITORY / "tests").rglob("*.py") if "__pycache__" not in file.parts]
 MOST_IN_A_FOLDER = 20

@@ -1,15 +1,10 @@
 """Names that tests replace in our modules are there. A long test would otherwise fail weeks after a rename."""
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROOTS = [REPOSITORY / root for root in ("jobs", "plugins", "demo", "tests")]
 PATCHES = {"setattr", "delattr", "patch"}

@@ -1,7 +1,5 @@
 """Plain words: no file may break more rules than it did, and a new file may break none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

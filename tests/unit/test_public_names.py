@@ -1,17 +1,11 @@
 """Public classes and functions have names of their own: one name, one idea."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("jobs/sessionizer", "plugins/sessionizer_airflow")

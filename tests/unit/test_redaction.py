@@ -1,7 +1,5 @@
 """What looks like a credential, in all the shapes in which drivers, Spark and clouds print it."""
 
-from __future__ import annotations
-
 import string
 
 import pytest

@@ -1,14 +1,11 @@
 """The supervisor over drivers that Kubernetes runs, before a stand-in for the program that talks to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
@@ -17,21 +14,16 @@ from sessionizer.control.lease import read_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, LaunchRecord, Vacancy, is_alive, read_launch
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.driver_statuses import recorded
+from support.expected.driver_statuses import Heard, recorded
 from support.processes import fake_cluster
 from support.processes.ports import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.home.stream_home import StreamHome
-    from support.expected.driver_statuses import Heard
 
 CONNECTION = {
     "conn_type": "spark",

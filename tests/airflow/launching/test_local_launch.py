@@ -1,18 +1,18 @@
 """A driver that Airflow starts on its own machine: what the process really has, and who may read its log."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from sessionizer.control.records.process_records import LaunchRecord
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import DRIVER_MEMORY
 from sessionizer.launch.installation import PYTHON_VARIABLE
@@ -20,16 +20,9 @@ from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 from sessionizer_airflow.operators.batch_jobs import batch_job
-from sessionizer_airflow.project import Folders
+from sessionizer_airflow.project import Folders, Project
 from sessionizer_demo.local_airflow.api import wait_until
 from support.faults.bad_clicks import KAFKA, changed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.control.records.process_records import LaunchRecord
-    from sessionizer_airflow.project import Project
-
 
 WAITS = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"]
 SECRETS = {

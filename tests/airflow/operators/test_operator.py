@@ -1,7 +1,5 @@
 """The operator between Airflow and the supervisor: what it hands over, what it hears, how it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -10,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -19,10 +17,11 @@ from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.driver_records import Heartbeat, Phase
-from sessionizer.control.records.process_records import EXIT_FILE, read_launch, stop_requested
+from sessionizer.control.records.process_records import EXIT_FILE, ProcessIdentity, read_launch, stop_requested
 from sessionizer.control.records.supervision_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
@@ -32,12 +31,6 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.places import SUPPORT
 from support.processes.ports import eventually
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.process_records import ProcessIdentity
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.alerting.alert import Alert
-
 
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 

@@ -1,11 +1,10 @@
 """Starts that fail for real, as the supervisor sees them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,32 +16,25 @@ from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_home
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.driver_statuses import recorded, works
+from support.expected.driver_statuses import Heard, recorded, works
 from support.places import SUPPORT
 from support.processes.driver_commands import scripted_driver
 from support.processes.ports import eventually
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-    from support.expected.driver_statuses import Heard
-
 
 LOGS = SUPPORT / "start_logs"
 

@@ -1,15 +1,14 @@
 """The supervisor over real processes that honour the control directory."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow._shared.listeners.listener import ListenerManager
@@ -50,9 +49,6 @@ from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded
 from support.fixtures.supervisor import behave, patient
 from support.processes.ports import eventually, known
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUN = "scheduled__2026-11-23T01:00:00+00:00"
 BY_HAND = "Dag Run's state was manually set to `failed`."

@@ -1,20 +1,14 @@
 """The stream that is watched, and the commands of the drivers that it gets."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.supervision.act import Supervisor
+from support.expected.driver_statuses import Heard
 from support.processes.watched_stream import WatchedStream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.supervision.act import Supervisor
-    from support.expected.driver_statuses import Heard
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 """From what a real driver refuses before Spark starts, or a supervisor cannot do, to the words of the notifier."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +28,7 @@ from sessionizer.lineage.fingerprint import (
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, write_lineage_spec
 from sessionizer.stream_spec.spec_folder import read_spec_file
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.driver_statuses import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
@@ -38,15 +38,9 @@ from support.places import mounted, opened
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
+from support.processes.watched_stream import WatchedStream
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-    from support.processes.watched_stream import WatchedStream
 
 KAFKA_AWAY = """name: clicks
 source:

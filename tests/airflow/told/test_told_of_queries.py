@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,8 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control.lease import fence
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from support.expected.driver_statuses import launched, works
 from support.expected.told_causes import MADE, made
 from support.faults import spoiled_streams as spoiled
@@ -25,17 +28,10 @@ from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, a_file
 from support.places import REPOSITORY
 from support.processes.driver_commands import real_driver
 from support.processes.driver_process import executors_of, jvm_of, kill_process, run_to_end, workers_of
+from support.processes.kafka_broker import KafkaBroker
+from support.processes.watched_stream import WatchedStream
 from support.streams.click_files import many_clicks_spec, write_many_clicks
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-    from support.processes.kafka_broker import KafkaBroker
-    from support.processes.watched_stream import WatchedStream
-
 
 WITHIN_S = 60.0
 EVENTS = 3_000_000

@@ -1,12 +1,12 @@
 """The way back over releases and engines, with a real supervisor, real drivers and environments side by side."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -27,6 +27,7 @@ from support.expected.landed import assert_as_defined
 from support.expected.told_causes import made
 from support.places import REPOSITORY
 from support.processes.driver_process import environment, run_to_end
+from support.processes.watched_stream import WatchedStream
 from support.releases.environments import (
     break_release,
     environment_like_this,
@@ -36,13 +37,6 @@ from support.releases.environments import (
 )
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from support.processes.watched_stream import WatchedStream
-
 
 LIMITS = {"startup_grace_ms": 120_000, "stale_limit_ms": 60_000}
 NEWEST_PATCH = "4.2.1"

@@ -1,21 +1,22 @@
 """From what keeps the real spark-submit from starting a driver to the words of the notifier."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.control.lease import read_lease
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import jar_folder
 from sessionizer_airflow.launching import local
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision import decide
 from support.expected.driver_statuses import launched, works
@@ -26,17 +27,10 @@ from support.places import REPOSITORY, SUPPORT
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.ports import known
 from support.processes.standalone_spark import standalone_master
+from support.processes.watched_stream import WatchedStream
 from support.releases.environments import delta_without, spark_of_a_later_java, spark_with_less_public
 from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-    from support.processes.watched_stream import WatchedStream
-
 
 APPLICATION = REPOSITORY / "jobs" / "main.py"
 

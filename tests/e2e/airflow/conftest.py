@@ -1,11 +1,9 @@
 """A real Airflow for the whole module, its drivers started through spark-submit."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Iterator
 from shutil import copytree
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +12,6 @@ from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.places import REPOSITORY, SUPPORT
 from support.processes.live_airflow import Platform
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")

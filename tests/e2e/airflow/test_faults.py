@@ -1,11 +1,9 @@
 """Airflow's own processes are killed, and so are drivers: a stream has one driver throughout, and works again."""
 
-from __future__ import annotations
-
 import logging
 import os
+from collections.abc import Iterator
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,11 +22,7 @@ from support.faults.airflow_faults import (
 )
 from support.faults.one_writer import OneWriterWatch
 from support.faults.slow_launcher import launches_held_up
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.processes.live_airflow import Platform
+from support.processes.live_airflow import Platform
 
 # the faults that `make test` makes are in test_supervision.py, in the Airflow that it has anyway
 pytestmark = pytest.mark.long

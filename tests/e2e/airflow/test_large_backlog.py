@@ -1,9 +1,6 @@
 """A backlog of twenty million events and limits far shorter than its first batch: a real driver, left alone at work."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +13,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
 from support.places import REPOSITORY
+from support.processes.live_airflow import Platform
 from support.processes.ports import command_of
 from support.streams.click_files import write_many_clicks
-
-if TYPE_CHECKING:
-    from support.processes.live_airflow import Platform
 
 pytestmark = pytest.mark.long
 

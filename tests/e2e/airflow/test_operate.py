@@ -1,11 +1,9 @@
 """What a person asks of a stream in the form of `sessionizer.operate`, with a running Airflow and a stream that Spark
 really drives. The tests follow one stream in order."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -15,26 +13,19 @@ from sessionizer.control.records.operation_record import Ending, OperationStage,
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.listing import list_savepoints
+from sessionizer.state.savepoints.listing import Savepoint, list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
-from support.expected.checkpoint_log import CheckpointLog
+from support.expected.checkpoint_log import CheckpointLog, MicroBatch
 from support.expected.landed import assert_landed, batches_of, landed
 from support.faults.airflow_faults import has_stopped
 from support.pages.page_user import OPERATE, OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
-from support.streams.click_files import write_click_files
+from support.processes.live_airflow import Platform
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.state.savepoints.listing import Savepoint
-    from support.expected.checkpoint_log import MicroBatch
-    from support.processes.live_airflow import Platform
-    from support.streams.click_files import ClickFiles
 
 # an approval alone is waited for as long as its patience
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]

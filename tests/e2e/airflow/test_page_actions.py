@@ -4,14 +4,13 @@ Each is asked for on the page, its outcome is seen in the records of the stream 
 tables are what the definition makes of the batches on the path of the active lineage.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from sessionizer.control.history.files import read_marks
+from sessionizer.control.history.files import Mark, read_marks
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.home.clock import epoch_ms
@@ -22,18 +21,12 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import origins_of, path_to
 from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
-from support.expected.checkpoint_log import CheckpointLog
+from support.expected.checkpoint_log import CheckpointLog, MicroBatch
 from support.expected.landed import assert_landed, batches_of
 from support.faults.airflow_faults import has_stopped
 from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
 from support.processes.driver_process import run_to_end
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.control.history.files import Mark
-    from support.expected.checkpoint_log import MicroBatch
-    from support.processes.live_airflow import Platform
+from support.processes.live_airflow import Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 

@@ -4,12 +4,11 @@ A bad release of the spec cuts sessions too short. The axis shows it, a user res
 the tables are what they would have been without it. Before that: the rights of each user, and who is silent.
 """
 
-from __future__ import annotations
-
 import json
 import signal
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import psutil  # type: ignore[import-untyped]
@@ -27,12 +26,8 @@ from support.faults.airflow_faults import has_stopped
 from support.pages.page_user import CLICKS, OPERATE, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
+from support.processes.live_airflow import Platform
 from support.processes.ports import known
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.processes.live_airflow import Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 

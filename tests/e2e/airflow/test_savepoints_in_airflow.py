@@ -1,21 +1,16 @@
 """Savepoints from a running Airflow, of a stream that Spark really drives."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.listing import list_savepoints
+from sessionizer.state.savepoints.listing import Savepoint, list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from sessionizer.state.savepoints.listing import Savepoint
-    from support.processes.live_airflow import Platform
+from support.processes.live_airflow import Platform
 
 pytestmark = pytest.mark.long
 

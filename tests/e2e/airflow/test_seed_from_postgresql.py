@@ -1,9 +1,8 @@
 """A stream begins with events that a real PostgreSQL keeps: asked for in the form, as the user of a connection."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,21 +12,16 @@ from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import spark_session
+from sessionizer_demo.feed.generator import Row
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, event_of, is_valid, landed
 from support.pages.page_user import OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
+from support.processes.live_airflow import Platform
 from support.processes.postgres import PostgresServer
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from sessionizer_demo.feed.generator import Row
-    from support.processes.live_airflow import Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

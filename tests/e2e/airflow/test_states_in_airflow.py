@@ -5,15 +5,15 @@ state to state. `visits` falls behind meanwhile. `returns` has no source at firs
 parts of the platform are stopped by a signal, and the page says who is silent. The tests run in the order of the file.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
 import signal
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -33,14 +33,8 @@ from support.pages.browser import Browser, chromium
 from support.pages.page_user import PICTURES, OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess
-from support.processes.live_airflow import TASK
+from support.processes.live_airflow import TASK, Platform
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from support.processes.live_airflow import Platform
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]

@@ -3,16 +3,13 @@
 A long run has only the long ones: each of them starts the stream, or finds it as a long one before it has left it.
 """
 
-from __future__ import annotations
-
 import pathlib
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
 from sessionizer.control.records.process_records import EXIT_FILE, identify, is_alive, read_launch, request_stop
-from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.control.records.supervision_records import DesiredState, SupervisionRecord, read_desired, write_desired
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
@@ -29,11 +26,7 @@ from support.faults.airflow_faults import (
 )
 from support.faults.one_writer import OneWriterWatch
 from support.processes.file_notifier import told
-from support.processes.live_airflow import TASK
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.supervision_records import SupervisionRecord
-    from support.processes.live_airflow import Platform
+from support.processes.live_airflow import TASK, Platform
 
 BUDGET = 3
 SETTINGS = {"SESSIONIZER_RESTART_BUDGET": str(BUDGET)}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -33,13 +34,9 @@ from support.pages.page_user import BrowserUser
 from support.places import REPOSITORY, mounted
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
+from support.processes.live_airflow import Platform
 from support.releases.cut_release import EXPECTED, RELEASES, unpack_release
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.processes.live_airflow import Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
 

@@ -1,10 +1,8 @@
 """What a person finds in a running Airflow at three in the morning: log, buttons, alarms."""
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -15,10 +13,8 @@ from sessionizer.control.records.supervision_records import PAUSE_FILE, DesiredS
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.page_user import OPERATE, OperateForm
 from support.processes.file_notifier import told
+from support.processes.live_airflow import Platform
 from support.processes.ports import known
-
-if TYPE_CHECKING:
-    from support.processes.live_airflow import Platform
 
 DAG = "clicks.supervise"
 READER, STRANGER = "reader", "stranger"

@@ -1,26 +1,20 @@
 """A site with a YARN cluster, and one stream on it under a running Airflow."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sessionizer.home.roots import CONTROL_VARIABLE
+from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.cluster.cluster_stage import ClusterStage
 from support.cluster.site import HERE, Site, end_newest_driver, environment_of, supervisor_of_scripted_drivers
 from support.processes.live_airflow import Platform, tolerant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer_airflow.supervision.act import Supervisor
-    from support.processes.yarn import Yarn
-    from support.stores.hdfs import Hdfs
+from support.processes.yarn import Yarn
+from support.stores.hdfs import Hdfs
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """Set-ups of a cluster in which no stream can work: each is told by name before anything of the stream is made."""
 
-from __future__ import annotations
-
 import sys
 import venv
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from upath import UPath
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.home.data_files import list_names
@@ -21,17 +21,10 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.machines import Machine
+from support.cluster.site import Site
 from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from upath import UPath
-
-    from support.cluster.site import Site
 
 POLICY = SupervisionPolicy(startup_grace_ms=90_000, first_backoff_ms=300)
 TOLD_SECONDS = 200.0

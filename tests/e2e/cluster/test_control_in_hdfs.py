@@ -1,23 +1,18 @@
 """A stream in YARN whose control is in HDFS, under a running Airflow: no machine of the cluster sees its home."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.home.control_store import Store
 from sessionizer_demo.local_airflow.api import wait_until
+from support.cluster.cluster_stage import ClusterStage
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, nobody_sees_the_home
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from support.cluster.cluster_stage import ClusterStage
-    from support.processes.live_airflow import Platform
-    from support.processes.yarn import Yarn
+from support.processes.live_airflow import Platform
+from support.processes.yarn import Yarn
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,12 @@
 """Files on a real HDFS, read and written without a JVM."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
+from upath import UPath
 
 from sessionizer.checkpoint.files import files_of
 from sessionizer.home.data_files import write_data_text
 from sessionizer.home.roots import folder_at, uri_of
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-    from support.stores.hdfs import Hdfs
+from support.stores.hdfs import Hdfs
 
 
 @pytest.mark.long

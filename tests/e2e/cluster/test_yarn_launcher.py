@@ -1,12 +1,10 @@
 """The supervisor over drivers that a real YARN runs: launched, asked after, read and killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -15,24 +13,19 @@ from sessionizer.control.lease import read_lease
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer_airflow.launching.local import DriverTraces
+from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at
 from sessionizer_demo.local_airflow.api import wait_until
+from support.cluster.cluster_stage import ClusterStage
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
-from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, newest_driver_works, supervisor_of
+from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, newest_driver_works, supervisor_of
 from support.expected.driver_statuses import Heard, recorded
 from support.faults.airflow_faults import has_stopped, wait_for_pause
+from support.processes.live_airflow import Platform
 from support.processes.ports import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer_airflow.supervision.act import Supervisor
-    from support.cluster.cluster_stage import ClusterStage
-    from support.cluster.site import Site
-    from support.processes.live_airflow import Platform
-    from support.processes.yarn import Yarn
-    from support.stores.hdfs import Hdfs
+from support.processes.yarn import Yarn
+from support.stores.hdfs import Hdfs
 
 
 def working(supervisor: Supervisor) -> str:

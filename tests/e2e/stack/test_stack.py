@@ -4,14 +4,13 @@ Its worker is killed, it is restored and upgraded from Airflow, and the stack is
 follow the stream in order, in two stacks one after another.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -21,24 +20,18 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.listing import list_savepoints
+from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.containers import CONTROL, DATA, ContainerStack
 from support.expected.landed import assert_landed
 from support.faults.airflow_faults import has_stopped
 from support.pages.browser import chromium
 from support.pages.page_user import OperateForm
-from support.processes.live_airflow import tolerant
+from support.processes.live_airflow import Platform, tolerant
 from support.processes.ports import free_ports
 from support.streams.click_files import known_rows
-from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
+from support.streams.kafka_clicks import Place, batches_of, kafka_spec, produce, read_so_far
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer_demo.feed.generator import Row
-    from support.processes.live_airflow import Platform
-    from support.streams.kafka_clicks import Place
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 

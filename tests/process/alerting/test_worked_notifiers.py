@@ -1,25 +1,21 @@
 """The notifiers of docs/alerts.md, as they stand there, received by servers of HTTP and SMTP on this machine."""
 
-from __future__ import annotations
-
 import email
 import json
 import re
 import shlex
 import socketserver
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import Notification, notify, send_test
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE = (REPOSITORY / "docs" / "alerts.md").read_text()
 EXAMPLES = dict(re.findall(r"^## (\S+)\n.*?```sh\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))

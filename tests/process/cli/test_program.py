@@ -1,13 +1,11 @@
 """The program as its own process: what it loads, and a pipe that closes early."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -35,16 +33,10 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import PYTHON_VARIABLE, require_driver_loads
 from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
 from support.places import REPOSITORY
-from support.processes.fabricated_platform import SPEC
+from support.processes.fabricated_platform import SPEC, Platform
 from support.releases.cut_release import RELEASES, unpack_release
 from support.releases.environments import environment_with_release, packages_of
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.processes.fabricated_platform import Platform
-
 
 JOBS = REPOSITORY / "jobs"
 

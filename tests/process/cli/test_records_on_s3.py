@@ -1,11 +1,9 @@
 """Commands and the page, for a stream whose records are in S3: timeline, bundle and the data of the page."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,14 +13,10 @@ from sessionizer.control.history.files import HistoryWriter, Mark, MarkKind, add
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import CONTROL_VARIABLE, data_root
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from support.pages.page_alone import ENTERED, ask
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 
 @pytest.fixture

@@ -1,15 +1,17 @@
 """One driver per stream: races, kills, takeovers and fencing, with real processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from multiprocessing.context import ForkProcess
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
 
 import pytest
 
@@ -27,20 +29,12 @@ from sessionizer.control.records.process_records import (
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, record_names
+from sessionizer.home.roots import ControlPath
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
 from support.places import mounted
 from support.processes.ports import eventually, known
 from support.stores.control_fixtures import ON_A_PATH, home_with
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from multiprocessing.context import ForkProcess
-    from multiprocessing.queues import SimpleQueue
-    from multiprocessing.synchronize import Barrier
-    from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath
 
 _FORK = multiprocessing.get_context("fork")
 RACERS = 4

@@ -1,11 +1,9 @@
 """A job has the stream: its driver has ended, nobody starts another, and afterwards all is as it was wanted."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,12 +16,8 @@ from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns, LeaseLost
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from support.processes import scripted_driver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sessionizer.home.stream_home import StreamHome
 
 JOB = Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING)
 

@@ -1,15 +1,13 @@
 """Whether a process still lives, told from its identity."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,13 +16,9 @@ from sessionizer.control.records import process_records as process_identity
 from sessionizer.control.records.process_records import ProcessIdentity, identify, is_alive, new_lease, this_process
 from sessionizer.control.status.driver_status import State, read_driver
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.driver.batch_history import task_seconds
 from support.processes.ports import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """Records in object stores: what a lease needs of a store, asked of a server of each kind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
 
 import pytest
 from azure.storage.blob import BlobServiceClient
@@ -29,16 +29,9 @@ from sessionizer.home.data_files import (
     remove_tree,
 )
 from sessionizer.home.roots import folder_at
+from sessionizer.home.stream_home import StreamHome
 from support.stores.control_fixtures import OBJECT_STORES, home_with, new_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.synchronize import Barrier
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from support.stores.object_stores import ObjectStoreServer
-
+from support.stores.object_stores import ObjectStoreServer
 
 _FORK = multiprocessing.get_context("fork")
 ON_S3 = pytest.mark.parametrize("control", ["s3"], indirect=True)

@@ -1,20 +1,15 @@
 """The feed as a process: a signal ends it with its counts."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer_demo.local_airflow.parts import end_processes, family
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def visible_files(folder: Path) -> list[Path]:

@@ -1,7 +1,5 @@
 """Records in each kind of control store: a path, HDFS, S3."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource
@@ -11,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,17 +24,10 @@ from sessionizer.home.data_files import data_exists, make_writable_control
 from sessionizer.home.home_identity import home_id
 from sessionizer.home.local_files import BoundedLog
 from sessionizer.home.record_file import create_json, examine_json, read_json, write_json
-from sessionizer.home.roots import folder_at
+from sessionizer.home.roots import ControlPath, folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
 from support.processes.ports import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath
-
 
 _FORK = multiprocessing.get_context("fork")
 

@@ -1,15 +1,14 @@
 """The wheel that `pip install` gets: its files, its requirements, its entry points."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from configparser import ConfigParser
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
@@ -19,11 +18,6 @@ from sessionizer.errors import JarsNotFetched
 from sessionizer.launch.jars import fetch_jars, jar_names
 from support.places import REPOSITORY
 from support.releases.cut_release import MADE_BY, RELEASES, require_tagged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from email.message import Message
-
 
 DATA = {
     "sessionizer/launch/jars.xml", "sessionizer/launch/jars.sha256", "sessionizer/py.typed",

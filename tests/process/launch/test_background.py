@@ -1,7 +1,5 @@
 """A command that gives way has a lower priority, and so have those it starts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,10 +1,9 @@
 """The Streams page in Chromium: by keyboard alone, in light and dark, on a phone, and when someone is silent."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,6 @@ from support.pages.browser import Browser, chromium
 from support.pages.page_alone import ServedPage, serve, serve_fleet
 from support.places import SUPPORT
 from support.processes.fabricated_platform import Platform
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 NOTE = "window.broken = []; addEventListener('securitypolicyviolation', (event) => broken.push(event.blockedURI));"
 INLINE = "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"

@@ -4,18 +4,18 @@ Rules, payload and measures change while sessions are open: columns come, go, ch
 share one Spark and run side by side, as much of a small batch is waiting.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock
@@ -42,13 +42,6 @@ from support.streams.moments import Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import Log, examples_of, logs
 from support.streams.streamed_log import batches_that_bring_something
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
 
 STREAMS = 32
 SPREAD = 3

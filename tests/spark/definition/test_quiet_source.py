@@ -3,11 +3,10 @@
 ``emitted_at`` is when the batch began that emitted a session, on the same clock as the arrival of its events.
 """
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,10 +19,6 @@ from support.faults.bad_clicks import click
 from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 TRIGGER_MS = 1_000
 EMIT_EVERY_MS = 1_000

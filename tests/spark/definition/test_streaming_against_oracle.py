@@ -4,23 +4,25 @@ The oracle is given the micro-batches that Spark really ran, as the checkpoint t
 are stretched, so that they are neither nothing nor for ever beside the time a micro-batch takes.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from upath import UPath
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.merging import merge
 from sessionizer.home import names
-from sessionizer.home.roots import data_root, uri_of
+from sessionizer.home.roots import DataPath, data_root, uri_of
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
 from support.expected.emission import owed_by_batch
@@ -51,16 +53,6 @@ from support.streams.streamed_log import (
     batches_that_bring_something,
     stream,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-    from upath import UPath
-
-    from sessionizer.home.roots import DataPath
-
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
 LOGS = 56

@@ -1,11 +1,10 @@
 """A backlog through Spark: every second batch merges, the same ones in a replay, and nothing waits at its end."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.core.wire import rows
 from sessionizer.spark.ingest.source import read_guarded_source
@@ -15,11 +14,6 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import START_MS, line
 from support.processes.in_process import catch_up
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 FIVE_MINUTES = 300
 """In clicks, which are a second apart: far more than the gap, the delay and the step of emission together."""

@@ -1,16 +1,17 @@
 """A lineage that does worse than the one before is left again by its own driver, if that was approved with the verb."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.control.history.straggler import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
@@ -42,21 +43,13 @@ from support.expected.landed import assert_as_defined, landed
 from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import write_click_files
 from support.streams.judged_stream import judged_stream
 from support.streams.kafka_clicks import kafka_spec
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed, reseed
 from support.verbs.restored_stream import Restored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.processes.kafka_broker import KafkaBroker
-
 
 REFUSING = {**clicks_spec()["mapping"], "event_time": "cast(null as timestamp)"}
 

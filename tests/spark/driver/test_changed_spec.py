@@ -1,17 +1,18 @@
 """A spec that is changed between two drivers: what holds from the next batch on, and what must not start."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.checkpoint.log_entries import offset_log
 from sessionizer.control.records.process_records import EXIT_FILE
-from sessionizer.deployment.running_spec import choose_spec, note_spec
+from sessionizer.deployment.running_spec import RunningSpec, choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
@@ -28,15 +29,6 @@ from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.deployment.running_spec import RunningSpec
-
 
 OTHER_GROUPS = {"key_groups": 5}
 OTHER_GAP = {"rules": {**clicks_spec()["rules"], "gap_timeout": "31 seconds"}}

@@ -1,12 +1,12 @@
 """What a driver leaves when something fails: a record that is true, written after its query has ended."""
 
-from __future__ import annotations
-
 import json
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import list_begun_batches, list_committed_batches
 from sessionizer.control.history.files import MarkKind, read_history, read_marks
@@ -17,6 +17,7 @@ from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, 
 from sessionizer.errors import QueryFailed, QueryInterrupted, StreamDrained, TableOwned
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DRAINED_FILE
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
@@ -29,15 +30,6 @@ from support.processes.driver_process import DriverProcess
 from support.processes.ports import eventually
 from support.streams.click_files import many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.stream_home import StreamHome
-
 
 EVENTS = 600_000
 """In one batch: there is time to do something while it runs."""

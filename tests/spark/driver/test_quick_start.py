@@ -1,18 +1,17 @@
 """What lets a driver start quickly is at work: the archive of classes, and one set of Python workers."""
 
-from __future__ import annotations
-
 import gc
 import os
 import venv
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
@@ -33,11 +32,6 @@ from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.ports import command_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
 
 
 def _note_step(stage: Stage, steps: set[int]) -> bool:

@@ -1,9 +1,8 @@
 """The supervisor's launcher before a real standalone master: driver here, executors there."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -23,10 +22,6 @@ from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY
 from support.processes.ports import eventually
 from support.processes.standalone_spark import standalone_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SPEC = """
 name: clicks

@@ -1,17 +1,18 @@
 """A state that is older than its tables, a table that is gone, a commit that was removed: nothing is lost silently."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from upath import UPath
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.lease import fence, read_lease
@@ -39,12 +40,6 @@ from support.processes.in_process import catch_up
 from support.stores.control_fixtures import HDFS
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-    from upath import UPath
 
 
 def staged(root: Path) -> tuple[Stage, Path]:

@@ -1,13 +1,13 @@
 """``sessionizer history`` on real files: the stream's mapping and guard before the sessions."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import Row, SparkSession
 
 from sessionizer.control.history.files import KEPT_MS, Mark, MarkKind, add_mark, hour_name, write_hour
 from sessionizer.control.history.sample import Sample
@@ -27,12 +27,6 @@ from sessionizer.spark.history.report import (
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
 from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.stream_spec.document.stream import StreamSpec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import Row, SparkSession
-
 
 SPEC: dict[str, Any] = {
     "name": "visits",

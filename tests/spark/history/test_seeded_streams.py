@@ -1,24 +1,28 @@
 """A history taken at once and a stream that goes on from it are one stream over everything, by the definition."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending, StreamBegun
+from sessionizer.spark.history.history_reader import HistoryResults
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
+from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import Make, made
@@ -27,6 +31,7 @@ from support.expected.file_accesses import folder_digest, settled_digest
 from support.expected.landed import landed, plain, table_rows
 from support.places import opened
 from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
@@ -35,18 +40,6 @@ from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import COLUMNS, MAPPING, source_row, written_rules
 from support.verbs.reseeded_stream import Killed
 from support.verbs.seeded_stream import reader_of, seed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.core.definition.outcome import Outcome, Session
-    from sessionizer.spark.history.history_reader import HistoryResults
-    from sessionizer.spark.ingest.guard import Guarded
-    from support.processes.kafka_broker import KafkaBroker
-
 
 HISTORIES = 120
 MOMENT_MS = ORIGIN_MS + 40

@@ -1,14 +1,11 @@
 """Configurations that must not start, through the real program: one clear message, its exit code, nothing begun."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -22,9 +19,7 @@ from sessionizer.errors import (
 )
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from support.processes.kafka_broker import KafkaBroker
+from support.processes.kafka_broker import KafkaBroker
 
 PROGRAM = REPOSITORY / "jobs" / "main.py"
 GOOD = {

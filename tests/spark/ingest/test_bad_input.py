@@ -1,20 +1,20 @@
 """What is wrong is quarantined for the right reason; its neighbours and the watermark are unharmed."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json
 import lzma
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltalake import write_deltalake
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.checkpoint.log_entries import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
@@ -24,11 +24,6 @@ from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 ACCESS_LOG = REPOSITORY / "dags" / "streams" / "access_log.yaml"
 

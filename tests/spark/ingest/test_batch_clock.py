@@ -1,12 +1,12 @@
 """The clock that a batch's rows are judged by: in the code that Spark generates, and the same in a replay."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.fleet.streams import one_stream
 from sessionizer.spark.ingest.guard import BatchClock
@@ -19,12 +19,6 @@ from support.faults.bad_clicks import START_MS, click
 from support.faults.spoiled_streams import CLICKS, DELTA_CLICKS
 from support.processes.driver_process import DriverProcess
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
 
 EPOCH_MS = 1_767_225_600_000
 

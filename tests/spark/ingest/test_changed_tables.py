@@ -1,12 +1,13 @@
 """A Delta table that others change while a stream reads it: rows rewritten, columns renamed and dropped."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.errors import QueryFailed
@@ -17,12 +18,6 @@ from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 COLUMNS = "user string, ts bigint, id string, page string, junk string"
 COLUMN_NAMES = "user, ts, id, page, junk"

@@ -1,15 +1,15 @@
 """CSV as spreadsheets write it (RFC 4180): each value as it was, or the record refused whole."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from pyspark.sql import Row, SparkSession
 
 from sessionizer.errors import SourceFileUnfit
 from sessionizer.spark.ingest.file_source.lines import FAULT, RAW
@@ -19,11 +19,6 @@ from support.expected.landed import table_rows
 from support.places import REPOSITORY
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import Row, SparkSession
 
 CASE = REPOSITORY / "tests" / "golden" / "csv_quotes"
 PIECES = ['"', '""', ",", "\\", "a", " ", "é", "'", "\t", "x,y", '\\"', "\N{REPLACEMENT CHARACTER}"]

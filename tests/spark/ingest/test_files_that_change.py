@@ -1,16 +1,16 @@
 """A file that is gone before it was read is an error that names it, and the stream goes on when it is back."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sessionizer.checkpoint.log_entries import list_begun_batches
@@ -29,11 +29,6 @@ from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 def stage_with_a_batch_planned(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:

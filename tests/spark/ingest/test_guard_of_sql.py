@@ -1,10 +1,9 @@
 """Expressions that the guard of SQL allows: Spark resolves them, and they read nothing but their row."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.core.wire.alignment import align_values
@@ -32,15 +32,7 @@ from sessionizer.stream_spec.column_types import (
 )
 from sessionizer.stream_spec.sql_guard import BEFORE_BRACKET, Scope, normal_sql, refuse_sql
 from support.expected.sql_corpus import ACCEPTED, COLUMNS, MEASURES, REFUSED, REFUSED_MEASURES
-from support.expected.type_trees import EDITS, TREES, arrow, ddl, edited, value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from support.expected.type_trees import Tree
-
+from support.expected.type_trees import EDITS, TREES, Tree, arrow, ddl, edited, value
 
 LANGUAGE_CALLS = {"try_cast", "timestampadd", "timestampdiff"}
 """Calls that Spark's grammar has, and its registry has not."""

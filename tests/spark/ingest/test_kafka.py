@@ -1,10 +1,10 @@
 """A real broker: produced to while the stream runs, restarted, its topic deleted; nothing is lost or doubled."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control.records.driver_records import POSITIONS_FILE
 from sessionizer.control.records.process_records import EXIT_FILE
@@ -18,18 +18,11 @@ from support.expected.landed import assert_landed, is_valid, table_rows
 from support.places import opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import batches_of, click, kafka_spec, produce, read_so_far, topic_spec, transaction
 from support.streams.stage import Stage
 from support.verbs.reseeded_stream import reseed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.processes.kafka_broker import KafkaBroker
-
 
 ROWS = 900
 

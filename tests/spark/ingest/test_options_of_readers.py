@@ -1,38 +1,30 @@
 """Every option that the readers of the pinned Spark, Delta and Kafka source know has its row in our table."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.core.wire import schema
 from sessionizer.spark.history.read import history_of
 from sessionizer.spark.ingest.guard import REASON, guard
 from sessionizer.spark.ingest.kafka_values.records import parse_records
-from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, find_writers
+from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, Writers, find_writers
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.stream_spec.document.reader_options import find_options
+from sessionizer.stream_spec.document.source import KafkaSource
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import load_stream
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.spec_folder import EXAMPLES, NAMES, expected_file, values_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.spark.ingest.kafka_values.registry import Writers
-    from sessionizer.stream_spec.document.source import KafkaSource
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 FILES = "org.apache.spark.sql.execution"
 OF_WRITERS = """

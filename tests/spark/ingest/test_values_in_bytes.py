@@ -1,18 +1,18 @@
 """Clicks in Avro and Protobuf in a real broker: sessions as defined, whatever else is in the topic."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.oracle import sessionize
@@ -20,10 +20,12 @@ from sessionizer.errors import SourceUnreachable
 from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.feed.rows.kinds import RowKind
 from support.expected.landed import as_landed, is_valid, landed
 from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess, run_to_end
+from support.processes.kafka_broker import KafkaBroker
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.click_files import (
     CLICK,
@@ -34,18 +36,8 @@ from support.streams.click_files import (
     protobuf_descriptor,
     protobuf_value,
 )
-from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
+from support.streams.kafka_clicks import Place, batches_of, kafka_spec, produce, read_so_far
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer_demo.feed.generator import Row
-    from support.processes.kafka_broker import KafkaBroker
-    from support.streams.kafka_clicks import Place
-
 
 LOGIN = "ada:secret"
 SUBJECT = "clicks-value"

@@ -1,12 +1,12 @@
 """Checkpoints that plain Spark made, of each kind of state: described, counted, every damage named, nothing written."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages, inspect
@@ -14,11 +14,6 @@ from sessionizer.spark.state.restores.table_rows import count_store_rows
 from support.checkpoints.fabricated_checkpoints import Held, Way
 from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 from support.expected.file_accesses import folder_digest, settled_digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 FILES: Final = 2
 KINDS: Final = {

@@ -6,25 +6,20 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.files import hadoop_file
-from sessionizer.inspection.damages import Effect
+from sessionizer.inspection.damages import CheckpointDamage, Effect, RemedyStep
 from sessionizer.inspection.inspect import inspect
 from support.checkpoints.fabricated_checkpoints import Held, Way
 from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.inspection.damages import CheckpointDamage, RemedyStep
 
 LOST: Final = "lost"
 """Gone, and what Hadoop noted of it with it."""

@@ -1,18 +1,19 @@
 """Each door opens in this Spark; one that leads nowhere says which it was; the public way needs none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from shutil import copyfile
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.errors import PrivateDoorBroken
@@ -35,14 +36,6 @@ from support.places import opened
 from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from types import ModuleType
-
-    from pyspark.sql import DataFrame, SparkSession
-
 
 ABSURD = 2**62
 

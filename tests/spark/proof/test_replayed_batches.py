@@ -1,12 +1,12 @@
 """Recorded batches replayed on a copy: the same rows by the same code, others by another, and the stream untouched."""
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.log_entries import list_committed_batches, read_last_commit
@@ -19,7 +19,7 @@ from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
 from sessionizer.spark.proof.tables import add_to_proof_table
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.state.proof.comparison import DifferenceKind
-from sessionizer.state.proof.result import ProofVerdict
+from sessionizer.state.proof.result import Proof, ProofVerdict
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.file_accesses import folder_digest
@@ -27,19 +27,11 @@ from support.faults.bad_clicks import line
 from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up
+from support.processes.kafka_broker import KafkaBroker
 from support.releases.environments import CUTS_ELSEWHERE, REFACTORING, Patch, prove_with, release_with
 from support.streams.click_files import known_rows, many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.kafka_clicks import kafka_spec, produce
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.state.proof.result import Proof
-    from support.processes.kafka_broker import KafkaBroker
-
 
 MEASURES = {"spent": "sum(amount)", "pages": "count(page)"}
 FLOOR_MS = 1_750_000_030_000

@@ -1,16 +1,16 @@
 """Small files become large ones and old files go, and no row, no transaction and no savepoint's version with them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType
 
 from sessionizer.errors import LeaseLost
@@ -24,12 +24,6 @@ from sessionizer.spark.state.restores.table_rows import count_changes, delete_ro
 from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 OWNER = "clicks@0123456789abcdef"
 BATCHES = 5

@@ -1,13 +1,13 @@
 """Rows leave a table and come back into it, in one commit each. Earlier rows stay."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sessionizer.control.operation import Operation
@@ -23,13 +23,6 @@ from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
 
 ROWS = [
     ("before", 3, "2026-11-20"),

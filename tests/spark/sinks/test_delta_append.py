@@ -1,28 +1,23 @@
 """A batch's rows get into a Delta table once: written again, raced for, or without a permit they change nothing."""
 
-from __future__ import annotations
-
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable
 from py4j.protocol import REFL_GET_UNKNOWN_SUB_COMMAND_NAME, REFLECTION_COMMAND_NAME
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.errors import LeaseLost
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 SEARCH = REFLECTION_COMMAND_NAME + REFL_GET_UNKNOWN_SUB_COMMAND_NAME
 

@@ -1,14 +1,14 @@
 """Compactions by the command line while a driver runs or a stream goes back and forward: no row is lost or doubled."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.home.clock import epoch_ms
@@ -20,16 +20,9 @@ from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.landed import assert_as_defined, landed
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.restored_stream import Restored
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.streams.click_files import ClickFiles
 
 pytestmark = pytest.mark.long
 

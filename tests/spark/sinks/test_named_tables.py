@@ -1,13 +1,13 @@
 """Tables with names in a Hive metastore: another Spark session reads them by name, and a name is not taken away."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import deltalake
 import duckdb
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
 from sessionizer.home.home_identity import owner_name
@@ -17,16 +17,8 @@ from sessionizer.stream_spec.document.names import catalog_names
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, assert_as_defined, assert_landed, batches_of, landed
 from support.stores.hive_metastore import NOBODY, HiveMetastore, command, count, sql
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.streams.click_files import ClickFiles
-
 
 NAME = "default.clicks"
 FILES = 3

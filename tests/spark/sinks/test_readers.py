@@ -1,8 +1,7 @@
 """What the stream writes is read by others: Spark SQL, deltalake, Polars, DuckDB."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import deltalake
 import duckdb
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
@@ -27,12 +27,6 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
 
 PAYLOAD = [pa.field("page", pa.string())]
 

@@ -1,13 +1,12 @@
 """An upgrade over another line of Spark and a patch of Delta: open sessions whole, the lineage before kept."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending, read_operations
@@ -48,11 +47,6 @@ from support.releases.environments import CUTS_ELSEWHERE, release_with, type_wit
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture

@@ -1,21 +1,22 @@
 """The files of a checkpoint, each damaged in every way: in memory, and on disk."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 import google_crc32c
 from xxhash import xxh32_intdigest
 
 from sessionizer.checkpoint.files import Files
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome, StreamHome
 from sessionizer.inspection.checkpoint_read import LZ4_MAGIC
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
@@ -24,13 +25,6 @@ from sessionizer.state.savepoints.listing import UseMark, write_data_record
 from sessionizer.state.savepoints.manifest import Counts, Manifest, SavepointKind, SinkTable, write_manifest
 from sessionizer.state.savepoints.verification import data_files
 from support.places import opened
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
 
 
 class Way(StrEnum):

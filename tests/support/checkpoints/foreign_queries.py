@@ -1,24 +1,19 @@
 """Stateful queries that are none of ours, as plain Spark runs them: the six kinds of state that it knows."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sessionizer.spark.internals.checkpoint_files import LOCAL_FILES
 from sessionizer.spark.session import temporary_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = "k string, id string, ts timestamp"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from upath import UPath
 
+from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer_demo.feed.generator import Row
 
 FILES = 30
 COMMITTED_SECONDS = 240.0

@@ -1,15 +1,17 @@
 """What runs in the containers of a YARN, seen from the machine that they share."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
+
+import psutil  # type: ignore[import-untyped]
 
 from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer_demo.local_airflow.api import Api, wait_until
@@ -18,15 +20,7 @@ from sessionizer_demo.local_airflow.parts import Parts
 from support.places import REPOSITORY
 from support.processes.live_airflow import Platform
 from support.processes.ports import command_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    import psutil  # type: ignore[import-untyped]
-
-    from support.processes.yarn import Yarn
-
+from support.processes.yarn import Yarn
 
 DRIVER_SECONDS: Final = 240.0
 """For a container, its JVM and its first batch on a busy machine."""

@@ -4,16 +4,11 @@ A container runs the ``java`` below the JAVA_HOME that it is given. Ours enters 
 mounts), which all that it forks inherits, Python too. That takes root.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.processes.yarn import java_home
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 ENTER = """\
 #!/bin/sh

@@ -3,8 +3,6 @@
 The folder that is given gets all of it. What is printed is for the shell in which Airflow is started.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 from contextlib import suppress

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -15,23 +15,18 @@ import pytest
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.home.roots import CONTROL_VARIABLE, HOME_VARIABLE
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import DriverTraces
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.cluster.cluster_stage import ClusterStage
 from support.cluster.machines import Machine, write_spark_defaults
 from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY, SUPPORT
 from support.processes.driver_process import QUICK_JVM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.home.stream_home import StreamHome
-    from support.cluster.cluster_stage import ClusterStage
-    from support.processes.yarn import Yarn
-
+from support.processes.yarn import Yarn
 
 CONNECTION = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "default"}}
 HERE, APART = "here", "apart"

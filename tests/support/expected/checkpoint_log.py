@@ -4,26 +4,21 @@ A test of a streaming query cannot dictate the micro-batches; it can read them a
 them in a replay.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.file_lists import files_between
 from sessionizer.checkpoint.log_entries import (
+    OffsetEntry,
     commit_log,
     list_begun_batches,
     list_committed_batches,
     offset_log,
     read_planned_batch,
 )
+from sessionizer.home.roots import DataPath
 from support.places import opened
-
-if TYPE_CHECKING:
-    from sessionizer.checkpoint.log_entries import OffsetEntry
-    from sessionizer.home.roots import DataPath
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,13 @@
 """The status of a driver, from its state and a few moments."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import LaunchRecord, read_launch
 from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.status.driver_status import DriverStatus
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sessionizer.control.status.driver_status import State
-    from sessionizer.home.stream_home import StreamHome
-
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.home.stream_home import StreamHome
 
 UID = "abc123"
 

@@ -1,19 +1,12 @@
 """When a session that is final must have been emitted: told in event time and batches, not by any clock of the test."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
-from sessionizer.core.definition.rules import Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from sessionizer.core.definition.event import Batch
-    from sessionizer.core.definition.rules import SessionRules
+from sessionizer.core.definition.rules import Clock, SessionRules
 
 
 def owed_by_batch(batches: Sequence[Batch], rules: SessionRules) -> list[list[Session]]:

@@ -1,14 +1,9 @@
 """An example of every error of the tree."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sessionizer import errors
-
-if TYPE_CHECKING:
-    from sessionizer.errors import SessionizerError
+from sessionizer.errors import SessionizerError
 
 EXAMPLES: list[SessionizerError] = [
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),

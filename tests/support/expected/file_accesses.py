@@ -1,17 +1,12 @@
 """What a piece of code asks of the file system: the measure of "cheap" that is the same on every machine."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
+from pathlib import Path
+from typing import Any, Final
 
 _VERBS = {"open": "open", "os.listdir": "list", "os.scandir": "list"}
 _watching: list[list[str]] = []

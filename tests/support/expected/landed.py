@@ -4,36 +4,28 @@ What must be comes from the definition, given the batches that the checkpoint sa
 Spark.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from deltalake import DeltaTable
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS, RowKind
-from support.expected.checkpoint_log import CheckpointLog
-from support.streams.stage import PAYLOAD_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from sessionizer.core.definition.outcome import Outcome, Session
-    from sessionizer.home.roots import DataPath
-    from sessionizer_demo.feed.generator import Row
-    from sessionizer_demo.feed.traffic.events import ClickEvent
-    from support.expected.checkpoint_log import MicroBatch
-    from support.streams.click_files import ClickFiles
-    from support.streams.stage import Stage
+from sessionizer_demo.feed.traffic.events import ClickEvent
+from support.expected.checkpoint_log import CheckpointLog, MicroBatch
+from support.streams.click_files import ClickFiles
+from support.streams.stage import PAYLOAD_COLUMNS, Stage
 
 Rows: TypeAlias = "Counter[tuple[Any, ...]]"
 REFUSED = frozenset(QUARANTINE_REASONS) - {RowKind.CONFLICTING_DUPLICATE}

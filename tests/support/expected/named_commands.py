@@ -1,17 +1,13 @@
 """Commands that a sentence names for the user to paste, and the faults of one."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import typer
 
 from sessionizer.cli.app import app
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TREE: Final = typer.main.get_command(app)
 COMMAND: Final = re.compile(r"`(sessionizer [^`]+)`")

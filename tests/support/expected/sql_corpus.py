@@ -1,7 +1,5 @@
 """Expressions of specs with the expected verdict: from documents, examples, tests, and attempts to deceive."""
 
-from __future__ import annotations
-
 COLUMNS = {
     "u": "string",
     "ts": "bigint",

@@ -1,7 +1,5 @@
 """Random nested types and random edits of them, as a spec writes a type and as Spark records one."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import pyarrow as pa

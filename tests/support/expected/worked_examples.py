@@ -4,18 +4,14 @@ An example is a block of lines fenced as ``example``. The page explains the nota
 comes of a batch is written as it was where it came, or by its id alone where one event only has that.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY: Final = "ann"
 FAR_FROM_NOW_MS: Final = 10**6

@@ -1,12 +1,11 @@
 """What may befall a supervised stream and the Airflow that supervises it, by a fault's name."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 import psutil  # type: ignore[import-untyped]
 
@@ -14,13 +13,7 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
-from support.processes.live_airflow import TASK, tolerant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    from support.processes.live_airflow import Platform
+from support.processes.live_airflow import TASK, Platform, tolerant
 
 API_AWAY_SECONDS = 10.0
 CATCH_SECONDS = 120.0

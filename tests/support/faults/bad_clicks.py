@@ -1,7 +1,5 @@
 """Clicks as JSON lines that must be refused, each with the reason for it; and good ones beside them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import time

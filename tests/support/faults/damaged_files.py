@@ -1,13 +1,13 @@
 """A small stream with every file that a stream can have, the ways in which a disk spoils one, and all readers."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import tarfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from typer.testing import CliRunner
 
@@ -50,10 +50,6 @@ from support.pages.page_alone import ENTERED, TOKEN, ask_application
 from support.places import REPOSITORY, mounted
 from support.processes.fabricated_platform import Platform, beat
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 RELEASE: Final = REPOSITORY / "tests" / "golden" / "releases" / "0.2.0"
 SPOILED, WHOLE = "clicks", "visits"

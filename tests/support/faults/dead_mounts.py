@@ -1,17 +1,13 @@
 """Mounts whose server is gone or never answers, as of a network file system that is away. Mounting takes root."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 REQUEST_BYTES: Final = 1 << 17
 REQUEST: Final = struct.Struct("<IIQ")

@@ -5,33 +5,28 @@ stands between two of them was not seen by anybody. After a kill nothing of the 
 write is refused as well.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from types import FrameType
+from typing import Any, Final, Generic, TypeVar
 
 import pytest
 
 from sessionizer.control.lease import Lease, read_lease
 from sessionizer.errors import LeaseLost
 from sessionizer.home.record_file import examine_json
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks import write
 from sessionizer.spark.state.restores import table_rows
 from support.expected.file_accesses import settled_digest
 from support.verbs.scripted_runner import lose_lease
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
-
-    from sessionizer.home.stream_home import StreamHome
 
 Result = TypeVar("Result")
 _NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))

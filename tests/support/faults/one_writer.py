@@ -1,19 +1,14 @@
 """The promise that matters most: of the drivers of a stream, never two may write."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.process_records import EXIT_FILE, ProcessIdentity, is_alive
+from sessionizer.home.stream_home import StreamHome
 from support.processes.scripted_driver import JOURNAL
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from sessionizer.home.stream_home import StreamHome
 
 LOOK_EVERY_SECONDS = 0.05
 

@@ -1,20 +1,15 @@
 """A launch that takes as long as a test wants it to."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.control.records.process_records import LaunchRecord
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, Launcher
-    from sessionizer_airflow.launching.spark_submit import DriverCall
+from sessionizer.control.records.process_records import LaunchRecord
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, Launcher
+from sessionizer_airflow.launching.spark_submit import DriverCall
 
 
 @contextmanager

@@ -1,17 +1,12 @@
 """A small file system of its own, and how to fill it; ``pytest_plugins = ["small_disk"]`` makes the fixture known."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DISK_MB = 96
 

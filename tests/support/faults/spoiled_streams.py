@@ -1,9 +1,8 @@
 """What happens to a stream's source or checkpoint, on a stage of clicks, so that its query dies."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -11,12 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from sessionizer.home.roots import uri_of
 from support.faults.bad_clicks import click, line
 from support.places import opened
-from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.streams.stage import Stage
+from support.streams.stage import Stage, clicks_spec
 
 CLICKS: Final = pa.schema(
     [

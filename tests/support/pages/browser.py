@@ -1,7 +1,5 @@
 """Chromium, steered over its DevTools protocol, as a user sees pages, fills in forms and clicks."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json
@@ -9,19 +7,16 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.installation import USER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",

@@ -1,27 +1,21 @@
 """The Streams page alone over a fabricated fleet, as `sessionizer page` serves it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 from fastapi.responses import FileResponse
 
 from sessionizer.page.alone import COOKIE, LOOPBACK, create_page_alone, listen
 from support.processes.fabricated_fleet import fabricate, keep_beating
 from support.processes.fabricated_platform import Platform
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fastapi import FastAPI
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
 ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}

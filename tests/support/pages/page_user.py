@@ -1,12 +1,11 @@
 """The forms of `sessionizer.operate` and `sessionizer.upgrade`, as a user fills them in, through Airflow's API."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import yaml
 
@@ -15,16 +14,9 @@ from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.pages.browser import Browser, chromium
 from support.places import REPOSITORY
-from support.processes.live_airflow import tolerant
-from support.streams.click_files import write_click_files
+from support.processes.live_airflow import Platform, tolerant
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.processes.live_airflow import Platform
-    from support.streams.click_files import ClickFiles
-
 
 OPERATE = "sessionizer.operate"
 

@@ -1,14 +1,9 @@
 """What starts a driver as a process of this machine."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
 
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from support.places import REPOSITORY, SUPPORT
-
-if TYPE_CHECKING:
-    from sessionizer_airflow.launching.spark_submit import DriverCall
 
 
 def real_driver(call: DriverCall) -> list[str]:

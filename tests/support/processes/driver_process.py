@@ -4,17 +4,17 @@ Who is remembered is remembered as psutil's Process, which signals nobody else: 
 within minutes, to threads as well, and a signal to a thread's number reaches the whole process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import psutil  # type: ignore[import-untyped]
 import pyspark
@@ -23,12 +23,7 @@ from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
 from support.places import REPOSITORY, SUPPORT
 from support.processes.ports import command_of, eventually, runs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-
-    from support.streams.stage import Stage
+from support.streams.stage import Stage
 
 JOBS = REPOSITORY / "jobs"
 SPARK_SETTINGS = SUPPORT / "spark_settings" / "spark-defaults.conf"

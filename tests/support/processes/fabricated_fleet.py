@@ -1,12 +1,12 @@
 """A fleet in every state, with a history: what the Streams page is looked at with. No process, no Spark."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.history.files import Mark, MarkKind, add_mark, hour_name, write_hour
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
@@ -29,10 +29,6 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import load_stream
 from support.places import mounted
 from support.processes.fabricated_platform import Platform, beat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Set as AbstractSet
 
 MINUTES: Final = 7 * 24 * 60
 KINDS: Final = (

@@ -1,10 +1,8 @@
 """A folder of specs, a platform home, and drivers that live only in its control directory."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
@@ -18,9 +16,6 @@ from sessionizer.lineage.active import activate_lineage, make_lineage, start_lin
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary, write_canary
 from sessionizer.lineage.canary.judge import CanaryTerms
 from support.places import mounted
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = """\
 name: {name}

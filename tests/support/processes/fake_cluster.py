@@ -5,8 +5,6 @@ $FAKE_CLUSTER: `calls` (every command line), `<submission>.pid`, and `mood`: `st
 submissions, `hangs` in them, `full` (nothing leaves the queue) or `silent`. It prints what the real program prints.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,23 +1,16 @@
 """Notifiers as users write them: real subclasses of Airflow's, which leave what they were told in a file."""
 
-from __future__ import annotations
-
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import BaseNotifier
+from airflow.sdk import BaseNotifier, Context
 
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import Context
-
-    from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.act import Supervisor
 
 
 class FileNotifier(BaseNotifier):

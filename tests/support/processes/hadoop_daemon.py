@@ -1,25 +1,21 @@
 """One daemon of Hadoop from the jars of ``.jars/hadoop``: a JVM of its own, loopback only, ended by pid."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import pyspark
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
 
 HADOOP_JARS = REPOSITORY / ".jars" / "hadoop"
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"

@@ -1,18 +1,13 @@
 """Fixtures with a real HDFS and a real YARN; ``pytest_plugins`` in ``tests/conftest.py`` makes them known."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from upath import UPath
 
 from support.processes.yarn import Yarn
 from support.stores.hdfs import Hdfs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session")

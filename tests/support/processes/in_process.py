@@ -1,15 +1,14 @@
 """A stream's query run to its end in the Spark of the tests: what a driver does, without the process."""
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
-from sessionizer.control.lease import acquire
+from sessionizer.control.lease import Lease, acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
 from sessionizer.lineage.kept_spec import note_source_ids
@@ -23,14 +22,7 @@ from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.control.lease import Lease
-    from support.streams.stage import Stage
+from support.streams.stage import Stage
 
 
 def drain(spark: SparkSession, stage: Stage) -> None:

@@ -1,7 +1,5 @@
 """A real Kafka broker from the jars of ``.jars/broker``: one process, loopback only, in a directory of its own."""
 
-from __future__ import annotations
-
 import base64
 import os
 import shutil
@@ -9,8 +7,10 @@ import signal
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -22,11 +22,6 @@ from confluent_kafka.cimpl import NewTopic
 from sessionizer.errors import SourceUnreachable
 from support.places import REPOSITORY
 from support.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
 
 BROKER_JARS = REPOSITORY / ".jars" / "broker"
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
-from sessionizer.control.status.driver_status import read_driver
+from sessionizer.control.status.driver_status import DriverStatus, read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_demo.local_airflow.api import AirflowUnavailable, Api, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from pathlib import Path
-
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer_demo.local_airflow.installation import Installation
-    from sessionizer_demo.local_airflow.parts import Parts
+from sessionizer_demo.local_airflow.installation import Installation
+from sessionizer_demo.local_airflow.parts import Parts
 
 TASK = "supervise"
 

@@ -1,18 +1,13 @@
 """Processes that tests start: the ports of servers, and what comes to pass in time."""
 
-from __future__ import annotations
-
 import random
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LOWEST = 15_000
 _CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")

@@ -1,7 +1,5 @@
 """A real PostgreSQL from the jar of ``.jars/postgres``: loopback only, in a directory of its own, with a password."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import secrets
@@ -11,13 +9,11 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from support.places import REPOSITORY
 from support.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 POSTGRES_JARS = REPOSITORY / ".jars" / "postgres"
 _WITHIN_S = 120

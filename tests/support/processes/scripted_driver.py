@@ -8,8 +8,6 @@ does not end) or `stat PATH` (asks for a file after its first batch).
 Each batch adds a line to `journal`, its only sink: the fencing token under which it was written.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import socket

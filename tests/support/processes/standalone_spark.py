@@ -1,22 +1,17 @@
 """A real Spark standalone cluster on loopback: one master and one worker from pyspark's jars, ended by pid."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 
 from sessionizer.control.records.process_records import identify
 from sessionizer_airflow.launching.local import kill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SPARK_HOME = Path(pyspark.__file__).parent
 PACKAGE = "org.apache.spark.deploy"

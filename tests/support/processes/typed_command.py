@@ -7,15 +7,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.streams.stage import Stage
+from support.streams.stage import Stage
 
 WITHIN_S = 300
 

@@ -1,11 +1,11 @@
 """A stream under supervision whose news go to a notifier: what is looked at until people are told, and what of."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from typer.testing import CliRunner
 
@@ -14,24 +14,17 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import find_view
-from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.local import Launcher, LocalLauncher
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders
-from support.expected.driver_statuses import recorded
+from sessionizer_airflow.supervision.act import Supervisor
+from support.expected.driver_statuses import Heard, recorded
 from support.expected.told_causes import WORDS, check_alert, check_record
 from support.processes.driver_commands import real_driver
 from support.processes.fabricated_platform import Platform
 from support.processes.file_notifier import settle_until, told
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.local import Launcher
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-    from sessionizer_airflow.supervision.act import Supervisor
-    from support.expected.driver_statuses import Heard
 
 AS_IT_IS: Final[Mapping[str, int]] = {}
 WORD_WITHIN_S: Final = 10.0

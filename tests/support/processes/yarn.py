@@ -1,22 +1,18 @@
 """A real YARN: one ResourceManager and one NodeManager on loopback, in a folder of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
 from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, write_settings
 from support.processes.ports import free_addresses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SERVER = "org.apache.hadoop.yarn.server"
 MEMORY_MB = 3072

@@ -4,8 +4,6 @@ Run ``PYTHONPATH=jobs:plugins:demo:tests python -m support.releases.cut_release`
 refuses any other code. Each later release brings them to its head (tests/spark/state/test_golden_releases.py).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -13,8 +11,10 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from unittest import mock
+
+from pyspark.sql import SparkSession
 
 import sessionizer
 from sessionizer.checkpoint.state_files import move_schema
@@ -28,9 +28,6 @@ from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RELEASES: Final = REPOSITORY / "tests" / "golden" / "releases"
 MADE_AT: Final = Path("/tmp/golden-release")  # noqa: S108  a name that tells nothing of the maker's machine

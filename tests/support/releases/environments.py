@@ -1,17 +1,16 @@
 """Python environments of other releases and engines: each has what this one has, but for what it is made for."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import site
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree, ignore_patterns
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyspark
 
@@ -19,12 +18,7 @@ import sessionizer
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.streams.stage import Stage
-
+from support.streams.stage import Stage
 
 UV: Final = REPOSITORY / ".tools" / "bin" / "uv"
 PROGRAM_WITHIN_S: Final = 300

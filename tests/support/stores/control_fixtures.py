@@ -1,25 +1,18 @@
 """Where a stream of a test has its control: a parameter of all tests that ask for ``control``."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from upath import UPath
 
-from sessionizer.home.roots import control_root, uri_of
+from sessionizer.home.roots import ControlPath, control_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from support.stores.object_stores import S3, Azure, Gcs, ObjectStoreServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath
-
 
 PATH: Final = "path"
 HDFS: Final = "hdfs"

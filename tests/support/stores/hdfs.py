@@ -1,17 +1,12 @@
 """A real HDFS: one NameNode and one DataNode on loopback, in a folder of their own."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, write_settings
 from support.processes.ports import free_addresses
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVER = "org.apache.hadoop.hdfs.server"
 

@@ -1,21 +1,16 @@
 """A Hive metastore of Derby in a folder, the commands that use it, and a Spark session that asks it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from support.processes.driver_process import JOBS, SPARK_SETTINGS, environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.streams.stage import Stage
+from support.streams.stage import Stage
 
 WITHIN_S = 400
 NOBODY = "thrift://127.0.0.1:9"

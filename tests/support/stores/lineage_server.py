@@ -1,19 +1,15 @@
 """A server that takes OpenLineage's events, as Marquez does, and checks each against the schema."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA = REPOSITORY / "tests" / "golden" / "openlineage.json"
 

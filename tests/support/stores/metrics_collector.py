@@ -1,16 +1,12 @@
 """A collector as OpenTelemetry's: it takes metrics by OTLP over HTTP, and shows them to Prometheus."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Arrived: TypeAlias = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """Values by a metric's name and its labels."""

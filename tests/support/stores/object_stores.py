@@ -1,7 +1,5 @@
 """Servers of object stores that create an object only if it does not exist, each a process of its own on loopback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -10,7 +8,8 @@ from abc import ABC, abstractmethod
 from base64 import b64encode
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
 from sessionizer.launch.driver_environment import MORE
 from sessionizer_demo.local_airflow.api import wait_until
@@ -18,9 +17,6 @@ from support.places import REPOSITORY
 from support.processes.hadoop_daemon import write_settings
 from support.processes.ports import free_addresses
 from support.stores.tls_front import TlsFront
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 BUCKET: Final = "sessionizer"
 UP_WITHIN_S: Final = 60.0

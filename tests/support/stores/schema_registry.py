@@ -1,17 +1,13 @@
 """A stand-in for a schema registry: a server on loopback that speaks the parts of Confluent's REST API that we use."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
+from typing import Any, Self
 
 _VERSIONS = re.compile(r"/subjects/([^/?]+)/versions(?:/(\d+))?(?:\?.*)?")
 _ID = re.compile(r"/schemas/ids/(\d+)(?:\?.*)?")

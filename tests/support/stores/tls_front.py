@@ -1,7 +1,5 @@
 """A port with TLS before Azurite, for clients in a JVM that insist on TLS. It lists blobs in Azure's order."""
 
-from __future__ import annotations
-
 import datetime
 import re
 import ssl
@@ -9,8 +7,10 @@ import sys
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, Self
+from types import TracebackType
+from typing import Any, Final, Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -22,10 +22,6 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     pkcs12,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
 
 LOOPBACK: Final = "127.0.0.1"
 PASSWORD: Final = "of-tests"  # noqa: S105  a trust store has no secret

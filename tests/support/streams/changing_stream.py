@@ -3,18 +3,22 @@
 Values are compared as text (``plain_values.format_value``), as Python has no word for some of them.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.plain_values import plain_values
-from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from support.expected.checkpoint_log import CheckpointLog
@@ -23,19 +27,8 @@ from support.streams.payload_sql import as_sql
 from support.streams.payloads import shown
 from support.streams.plain_rows import event_of_oracle, event_of_record
 from support.streams.stage import Stage
-from support.streams.strategies import NUMBER_AS_SQL, ChangingSpec, shown_by
+from support.streams.strategies import NUMBER_AS_SQL, ChangingSpec, Log, shown_by
 from support.streams.streamed_log import COLUMNS, MAPPING, Feed, batches_that_bring_something, written_rules
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.outcome import Outcome, Session
-    from sessionizer.core.definition.rules import SessionRules
-    from support.streams.strategies import Log
 
 Rows: TypeAlias = "Counter[tuple[Any, ...]]"
 Record: TypeAlias = "dict[str, Any]"

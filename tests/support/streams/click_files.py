@@ -1,10 +1,10 @@
 """Realistic clicks in files whose every row is known: what it tells, and what is wrong with it."""
 
-from __future__ import annotations
-
 import json
 import struct
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,7 @@ from sessionizer_demo.feed.rows.kinds import RowKind
 from sessionizer_demo.feed.scenario import Bounds, Scenario
 from sessionizer_demo.feed.sinks.folder_sink import FolderSink
 from sessionizer_demo.feed.traffic.day_curve import DayCurve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from sessionizer_demo.feed.traffic.events import ClickEvent
-
+from sessionizer_demo.feed.traffic.events import ClickEvent
 
 ClickFiles: TypeAlias = "Mapping[str, tuple[Row, ...]]"
 """The rows of each file, by its name."""

@@ -3,18 +3,14 @@
 `make test-long` runs the rest. The number or name of each is in the name of its test, which any commit can run.
 """
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Hashable, Iterable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
 
 
 def commit() -> str:

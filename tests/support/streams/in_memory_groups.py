@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
 
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.outcome import Session
 from sessionizer.core.definition.plain_values import plain_values
-from sessionizer.core.definition.rules import Clock
+from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
@@ -23,20 +26,12 @@ from sessionizer.core.key_group.append_or_merge import (
     take_timer,
 )
 from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
-from sessionizer.core.key_group.merging import merge
+from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import log_of
 from sessionizer.core.wire.codec import decode, decode_log, encode, log_tables
+from sessionizer.core.wire.schema import Payload
 from support.streams.payloads import arrow_column, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.outcome import Session
-    from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.core.key_group.merging import Merged
-    from sessionizer.core.wire.schema import Payload
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
 Row = tuple[object, ...]

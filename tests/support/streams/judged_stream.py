@@ -1,18 +1,14 @@
 """A stream with given facts, for the judge. It has no files."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.records.supervision_records import Health, PauseRecord
+from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DrainRecord
 from sessionizer.stream_spec.document.stream import StreamSpec
-
-if TYPE_CHECKING:
-    from sessionizer.control.status.driver_status import DriverStatus
 
 HOME: Final = Path("/platform")
 SPEC: Final = {

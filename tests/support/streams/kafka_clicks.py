@@ -1,13 +1,14 @@
 """Clicks in a topic of a real broker: the stream that reads them, and a producer that knows where each of them is."""
 
-from __future__ import annotations
-
 import json
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import (
     EVENTS,
@@ -16,24 +17,13 @@ from sessionizer.checkpoint.log_entries import (
     read_last_commit,
     read_planned_batch,
 )
-from sessionizer.core.definition.event import Batch
+from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.home.roots import DataPath
+from sessionizer_demo.feed.generator import Row
 from support.expected.landed import event_of, is_valid
-from support.streams.stage import CLICK_COLUMNS, clicks_spec, topic_source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from confluent_kafka import Message
-    from pyspark.sql import SparkSession
-
-    from sessionizer.core.definition.event import Event
-    from sessionizer.home.roots import DataPath
-    from sessionizer_demo.feed.generator import Row
-    from support.processes.kafka_broker import KafkaBroker
-    from support.streams.stage import Stage
-
+from support.processes.kafka_broker import KafkaBroker
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec, topic_source
 
 DELIVERED_WITHIN_S = 60.0
 Place = tuple[int, int]

@@ -4,24 +4,18 @@ A driver that seems to have come to the moment is frozen first and looked at aga
 was too quick runs on, to the next batch.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.file_lists import read_last_offset
 from sessionizer.checkpoint.log_entries import EVENTS, list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.home.data_files import list_names
+from sessionizer.home.roots import DataPath
 from support.places import opened
-from support.processes.driver_process import DriverNeverDidThat
-
-if TYPE_CHECKING:
-    from sessionizer.home.roots import DataPath
-    from support.processes.driver_process import DriverProcess
-    from support.streams.stage import Stage
+from support.processes.driver_process import DriverNeverDidThat, DriverProcess
+from support.streams.stage import Stage
 
 QUERY_STARTS = "query starts"
 LOOK_EVERY_S = 0.004

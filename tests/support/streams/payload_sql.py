@@ -1,7 +1,5 @@
 """The payloads of ``payloads`` in SQL, as a mapping would have them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -4,18 +4,14 @@ A value is plain Python as ``core.plain_values`` has it, but hashable: a struct 
 tuples, instants and days are counts.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from sessionizer.core.definition.plain_values import format_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 NAN: Final = float("nan")
 INSTANT: Final = pa.timestamp("us", tz="UTC")

@@ -3,26 +3,19 @@
 Times are epoch milliseconds.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
-from sessionizer.core.definition.event import session_id
-from sessionizer.core.definition.outcome import QuarantineReason
+import pyarrow as pa
+from pyspark.sql import Row
+
+from sessionizer.core.definition.event import AdmittedEvent, Event, session_id
+from sessionizer.core.definition.outcome import QuarantineReason, Session
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from support.streams.strategies import PAYLOAD_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    import pyarrow as pa
-    from pyspark.sql import Row
-
-    from sessionizer.core.definition.event import AdmittedEvent, Event
-    from sessionizer.core.definition.outcome import Session
 
 Plain = tuple[Any, ...]
 Record = dict[str, Any]

@@ -1,18 +1,13 @@
 """A folder of specs of which each has to be right."""
 
-from __future__ import annotations
-
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import survey_streams
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def load_streams(folder: Path) -> dict[str, StreamSpec]:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
-from sessionizer.home.roots import control_root, data_root
+from sessionizer.home.roots import DataPath, control_root, data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import find_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 CLICK_COLUMNS = (
     "event_id string, user_id string, client string, ts bigint, type string, page string, amount double, "

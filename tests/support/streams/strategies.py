@@ -9,21 +9,18 @@ boundary to the millisecond.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.rules import Clock, SessionRules
 from support.streams.payloads import COLUMNS, fitting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from hypothesis.strategies import SearchStrategy
 
 T = TypeVar("T")
 

@@ -1,21 +1,26 @@
 """The batches of a log as the files that a stream reads: events as JSON, the rest as punctuations."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.schema import Payload
 from sessionizer.home.data_files import list_names
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
@@ -23,23 +28,9 @@ from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.names import format_duration
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.expected.checkpoint_log import CheckpointLog
+from support.expected.checkpoint_log import CheckpointLog, MicroBatch
 from support.places import opened
-from support.streams.strategies import PAYLOAD_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from sessionizer.core.wire.schema import Payload
-    from sessionizer.home.roots import DataPath
-    from support.expected.checkpoint_log import MicroBatch
-    from support.streams.strategies import Log
-
+from support.streams.strategies import PAYLOAD_COLUMNS, Log
 
 COLUMNS = "key string, client string, at_ms bigint, event_id string, closes boolean, timeout_ms bigint, " + ", ".join(
     f"{name} {kind}" for name, kind in PAYLOAD_COLUMNS.items()

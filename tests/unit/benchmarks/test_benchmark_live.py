@@ -1,7 +1,5 @@
 """Which batches count beside a savepoint, and what they come to."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict

@@ -1,10 +1,9 @@
 """What the benchmark measures, from what it is given to see."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +22,6 @@ from sessionizer_bench.measuring.process_tree import Process, TreeUse, descendan
 from sessionizer_bench.stream_history import PROMISED_BYTES, measure
 from sessionizer_bench.tournament import Choices, turns
 from sessionizer_bench.workloads import GROWTH_LEVELS, full, growth
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def progress(batch: int, second: float, took_ms: int, rows: int) -> dict[str, object]:

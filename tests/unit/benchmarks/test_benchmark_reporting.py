@@ -1,7 +1,5 @@
 """From records of runs to medians, ratios and verdicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,9 +1,7 @@
 """The soak's feed has one outcome in any batches, and its figures tell lost rows, doubled rows and slopes."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,6 @@ from sessionizer_bench.measuring.soak_figures import compare_tables, slopes
 from sessionizer_demo.feed.rows.kinds import RowKind
 from support.expected.landed import Landed, as_landed, is_valid
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = 36
 

@@ -1,9 +1,8 @@
 """What a batch reads and which files it brings, told by a checkpoint as Spark writes it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -28,11 +27,6 @@ from sessionizer.checkpoint.log_entries import (
     read_planned_batch,
 )
 from sessionizer.spark.ingest.punctuation import TakenPunctuations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
 
 SOURCES = [EVENTS, PUNCTUATIONS]
 

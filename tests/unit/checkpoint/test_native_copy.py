@@ -1,17 +1,12 @@
 """Which files of a checkpoint a native savepoint takes: those of the tries that were committed, and no others."""
 
-from __future__ import annotations
-
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer.checkpoint.files import copy_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BATCHES = 6
 OFFSETS = 'v1\n{"batchWatermarkMs":1,"batchTimestampMs":2,"conf":{}}\n{"a":1}\n-'

@@ -1,9 +1,6 @@
 """What counts as progress of the batch under way, and what the heartbeat and people are told of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +13,7 @@ from sessionizer.control.status.batch_progress import (
     StageObservation,
     running_line,
 )
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 STAGE = StageObservation(stage_id=4, tasks=200, tasks_done=41, rows_read=2_100_000, records=(2_100_000, 0, 7, 0))
 BATCH = BatchObservation(batch_id=3, doing="Processing new data", jobs=(9,), stages=(STAGE,), task_seconds=50)

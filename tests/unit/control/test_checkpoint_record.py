@@ -1,11 +1,9 @@
 """A lineage knows what its checkpoint is made of and whose it is, and no driver goes on with another's."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,12 +18,8 @@ from sessionizer.lineage.fingerprint import (
     difference,
     require_readable_lineage,
 )
+from support.fixtures.reviewed import Reviewed
 from support.places import mounted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
 
 NOW = CheckpointRecord(checkpoint_format=3, revision="0002", owner="clicks@5d1c")
 

@@ -1,11 +1,8 @@
 """The small files of the control directory: round trips, older and newer writers, damage."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -32,12 +29,10 @@ from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.home.record_file import write_json
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from support.places import mounted, opened
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 BEAT = Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.5)
 

@@ -1,10 +1,8 @@
 """What a stream is doing, from any control directory."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,9 +24,6 @@ from sessionizer.control.status.driver_status import DriverStatus, Stall, State,
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GRACE, STALE, NOW = 100, 50, 10_000
 

@@ -1,8 +1,7 @@
 """A stream's data has one owner, a stream of one home: two homes with one data root do not write into each other's."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from upath import UPath
@@ -10,16 +9,11 @@ from upath import UPath
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import list_names
 from sessionizer.home.record_file import RecordFile
+from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import OWNER_FILE, DataOwner, claim_data, require_own_data
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.home.roots import DataPath
-    from support.fixtures.reviewed import Reviewed
 
 
 @pytest.fixture(params=["a path", "a URI"])

@@ -1,9 +1,6 @@
 """The desired state of a stream, whose user decides while a command writes it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +8,7 @@ from sessionizer.cli.state_commands import operation_run
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records import supervision_records as desired_state
-from sessionizer.control.records.operation_record import note_approved
+from sessionizer.control.records.operation_record import OperationRecord, note_approved
 from sessionizer.control.records.supervision_records import (
     DESIRED_FILE,
     USER_FILE,
@@ -24,14 +21,11 @@ from sessionizer.control.records.supervision_records import (
     write_desired,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from support.places import opened
+from support.processes.fabricated_platform import Platform
 from support.verbs.scripted_runner import ScriptedRunner
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
-    from support.processes.fabricated_platform import Platform
 
 RUNNING, STOPPED, MAINTENANCE = DesiredState
 LATER_MS = 1_000

@@ -1,13 +1,10 @@
 """A lineage that was drained says so, whatever cut its driver short."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.errors import DamagedFile, StreamDrained
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import (
     DRAINED_FILE,
     begin_drain,
@@ -16,11 +13,8 @@ from sessionizer.lineage.active import (
     require_not_drained,
     start_lineage,
 )
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """What a file says of itself: its format and its writer; files of earlier releases are read, those of newer refused."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import pkgutil
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +42,8 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.home_identity import home_id
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import RecordFile
+from sessionizer.home.roots import ControlPath, DataPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DRAINED_FILE, begin_drain, read_lineage, start_lineage
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.excluded_ranges import (
@@ -56,12 +57,6 @@ from sessionizer.spark.ingest.timeout_table import TimeoutTable, read_announced_
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.lineages.table_changes import NotifiedChanges
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath, DataPath
-    from sessionizer.home.stream_home import StreamHome
 
 EXCLUDED = ExcludedRanges((ExcludedRange("a.json", files=("file:/a.json",)),))
 OPEN_THERE = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)

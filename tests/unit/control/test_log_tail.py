@@ -1,13 +1,8 @@
 """What of a driver's log is shown to people, and what never is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sessionizer.control.log_tail import LINE_LIMIT, READ_BYTES, last_words, tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_last_lines_without_blank_ones(tmp_path: Path) -> None:

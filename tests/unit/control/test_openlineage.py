@@ -1,10 +1,10 @@
 """OpenLineage's events of drivers and commands, at a server on this machine."""
 
-from __future__ import annotations
-
 import socket
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -21,16 +21,11 @@ from sessionizer.control.openlineage.reporter import (
     source_datasets,
 )
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.stores.lineage_server import LineageServer, lineage_server
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
 
 LINEAGE = "20261121T105501-3fa9c2"
 BEAT = Heartbeat(uid="0123ab", at=1_790_000_000_000, started_at=1_789_999_000_000, phase=Phase.RUNNING)

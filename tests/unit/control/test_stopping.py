@@ -1,17 +1,11 @@
 """All that may be at work are asked to stop, whoever asks, and nobody else is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, stop_requested
 from sessionizer.home.clock import epoch_ms
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
+from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
 
 
 def test_the_owner_of_the_lease_and_one_that_waits_for_it(home: StreamHome, reviewed: Reviewed) -> None:

@@ -1,7 +1,5 @@
 """Stragglers: which key group, key or partition holds up a batch, and when it is named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,10 +1,8 @@
 """The history of a stream: samples by the minute in hourly files, marks, how long they stay, failures unraised."""
 
-from __future__ import annotations
-
 import json
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -29,9 +27,6 @@ from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR
 from sessionizer.home.json_record import UnfitValue
 from sessionizer.home.stream_home import StreamHome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = 1_790_000_000_000 // HOUR * HOUR
 NAME = "2026-09-21T14"

@@ -1,11 +1,9 @@
 """When a group merges: in a backlog in every second batch, and what is final never waits for longer than that."""
 
-from __future__ import annotations
-
 from collections import Counter, UserDict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -28,10 +26,6 @@ from sessionizer.core.wire.alignment import Unfit, align_table, align_values, un
 from support.expected.emission import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
 from support.streams.strategies import Log, delayed, logs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 STEP_MS = 30
 DELAY_MS = 10

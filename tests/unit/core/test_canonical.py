@@ -1,13 +1,12 @@
 """Open events as typed rows and back: a group that gets its log in this way goes on as if nothing had happened."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
@@ -15,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Caps, Clock, SessionRules
-from sessionizer.core.key_group.merging import merge
+from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.key_group.table_rows import decide_rows
 from sessionizer.core.wire import codec as wide
 from sessionizer.core.wire import schema
@@ -44,13 +43,6 @@ from sessionizer.core.wire.codec import (
 )
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
 from support.streams.strategies import ChangingLog, Log, changing_logs, logs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from sessionizer.core.definition.event import AdmittedEvent
-    from sessionizer.core.key_group.merging import Merged
-
 
 CAPS = Caps(max_events=3)
 SMALL = pa.schema(

@@ -1,11 +1,9 @@
 """The Arrow core equals the oracle, whatever comes and however a group's state was appended to and merged."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
 from sessionizer.core.definition.oracle import cut, sessionize
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group import merging
 from sessionizer.core.key_group.append_or_merge import admit
@@ -37,12 +36,6 @@ from sessionizer.core.wire.codec import (
 from support.streams.drawn_logs import draw
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, Row, event_row_of, event_rows, event_table, row_of
 from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sessionizer.core.definition.outcome import Outcome
-
 
 any_log = given(
     log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]), behind_ms=lags_ms()

@@ -1,12 +1,12 @@
 """The definition of a session, rule by rule, on logs small enough to follow by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,18 +14,12 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch, Event, drain_at
 from sessionizer.core.definition.oracle import cut, sessionize
-from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from support.expected.worked_examples import Example, ToldSession, read_examples
 from support.places import REPOSITORY
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_rows_of
 from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from random import Random
-
-    from sessionizer.core.definition.outcome import Outcome, Session
 
 
 def event(event_id: str, at: int | None, **facts: Any) -> Event:

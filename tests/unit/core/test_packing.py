@@ -1,11 +1,9 @@
 """Canonical rows divided into other key groups, and packed: nothing gets lost, whatever comes together."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +19,6 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, pack_shares, read_typed_rows, shares
 from sessionizer.core.wire.codec import decode, mark_admitted
 from sessionizer.core.wire.schema import group_labels, spark_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 GROUP = "new_group"
 

@@ -1,7 +1,5 @@
 """Values of every type a payload can keep, as plain Python, as compared text and as JSON."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from itertools import combinations

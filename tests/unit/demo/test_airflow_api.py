@@ -1,18 +1,14 @@
 """The demo's calls of Airflow's API, while its SQLite is locked now and then."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer_demo.local_airflow.api import MORE_ATTEMPTS, AirflowUnavailable, Api
 from sessionizer_demo.local_airflow.installation import Installation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass

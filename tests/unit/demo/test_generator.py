@@ -1,7 +1,5 @@
 """The rows of a feed: the same for a seed, and of the kinds and at the rates that were asked for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

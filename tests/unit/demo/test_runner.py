@@ -1,12 +1,9 @@
 """A feed into a folder: complete files only, counted truly."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import typer
@@ -19,14 +16,11 @@ from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
 from sessionizer_demo.feed.rows.kinds import Destination, RowKind
 from sessionizer_demo.feed.runner import FeedOptions, FolderTarget, KafkaTarget, run_feed
 from sessionizer_demo.feed.scenario import Bounds, Scenario
+from sessionizer_demo.feed.tally import Tally
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.show.words import welcome
 from support.expected.named_commands import faults
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from sessionizer_demo.feed.tally import Tally
-
 
 START_MS = 1_750_000_000_000
 SCENARIO = Scenario(start_ms=START_MS)

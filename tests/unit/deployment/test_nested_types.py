@@ -1,8 +1,7 @@
 """Verdicts inside nested types, and on columns that an expression reads, beside what happens to real values."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.wire.alignment import align_values
-from sessionizer.deployment.differences import MigrationEffects, OpenState, SinkColumns
+from sessionizer.deployment.differences import Difference, MigrationEffects, OpenState, SinkColumns
 from sessionizer.deployment.verdicts import spec_differences
 from sessionizer.stream_spec.effect import Verdict
 from support.expected.type_trees import EDITS, TREES, Tree, arrow, ddl, edited, spark_json, value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from sessionizer.deployment.differences import Difference
 
 
 def values_in(found: Any, tree: Tree, path: str) -> Iterator[tuple[str, Any]]:

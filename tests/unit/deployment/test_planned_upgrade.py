@@ -1,11 +1,9 @@
 """``sessionizer upgrade`` and ``apply`` over a running stream's records: the plan needs no Spark."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -20,6 +18,7 @@ from sessionizer.deployment.running_spec import approve_spec, new_record
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import EngineChanged, InvalidSpec, NotAccepted, PlanChanged, UnreadableLineage
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage import fingerprint as checkpoint_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.batch_log import OpenSessions
@@ -39,12 +38,9 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.checkpoints.fabricated_checkpoints import fabricated
+from support.fixtures.reviewed import Reviewed
 from support.places import mounted
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
 
 TYPES = {name: ["string"] for name in ("type", "page", "device")} | {"amount": ["double"]}
 

@@ -1,11 +1,9 @@
 """The environment of the next driver: the release that a lineage needs, and the installed ones."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,6 +22,7 @@ from sessionizer.deployment.releases import (
     require_release,
 )
 from sessionizer.errors import InvalidSpec, RetryEffect, UpgradeWaits
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, fail_unstarted
@@ -41,11 +40,6 @@ from sessionizer.lineage.fingerprint import (
 from sessionizer.stream_spec.document.stream import AtRestart, StreamSpec
 from sessionizer.stream_spec.spec_folder import SpecFile
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.home.stream_home import StreamHome
 
 HERE = {RELEASE: "0.2.0", SPARK: "4.2.1", DELTA: "4.4.0"}
 BEFORE = {RELEASE: "0.1.0", SPARK: "4.2.0", DELTA: "4.4.0"}

@@ -1,8 +1,7 @@
 """Which spec a driver runs by: a crash deploys nothing, a person's word deploys what they saw, once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +26,6 @@ from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import SpecFile
 from support.faults.bad_clicks import changed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BROKEN = SpecFile("visits", problem=InvalidSpec("mapping.key", None, "a value"))
 OTHER_GAP = Change("rules.gap_timeout", "30 minutes", "31 minutes")

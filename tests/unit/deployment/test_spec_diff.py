@@ -1,9 +1,8 @@
 """The differences of two checkouts, as a pull request shows them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,9 +12,6 @@ from sessionizer.errors import UnknownStream
 from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, code_digest
 from support.places import REPOSITORY
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def checkout(root: Path, **changes: Any) -> Checkout:

@@ -1,9 +1,7 @@
 """The plan of an upgrade: where it goes on, what must be accepted, and what its digest stands for."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +12,7 @@ from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.fingerprint import SPARK
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 FIRST = ("Stop", "WriteSavepoint", "PrepareTables")
 IN_PLACE = ("Stop", "CopyCheckpoint", "PrepareTables", "WriteSpec", "NotePrograms")

@@ -1,15 +1,14 @@
 """Each kind of difference has its verdict: a column, a rule, a source, a release, a program, a setting."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
-from sessionizer.deployment.differences import MigrationEffects, OpenState, Side, SinkColumns
+from sessionizer.deployment.differences import Difference, MigrationEffects, OpenState, Side, SinkColumns
 from sessionizer.deployment.verdicts import judge_differences, judge_field
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
 from sessionizer.stream_spec.column_types import ColumnType
@@ -17,11 +16,6 @@ from sessionizer.stream_spec.decisions import Change, document_of, list_decision
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sessionizer.deployment.differences import Difference
 
 NONE, IN_PLACE, MIGRATE = Verdict.NONE, Verdict.IN_PLACE, Verdict.MIGRATE
 PARTIAL, UNKNOWN, INCOMPATIBLE = Verdict.PARTIAL, Verdict.UNKNOWN, Verdict.INCOMPATIBLE

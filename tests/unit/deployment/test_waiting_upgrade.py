@@ -1,9 +1,8 @@
 """A difference that waits: told once, begun in its window only, in the order of waves, a few at once."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -25,10 +24,6 @@ from sessionizer.deployment.waiting import (
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.stream import UpgradePolicy, Upgrades
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from random import Random
 
 WINDOW = "Sun 03:00-05:00"
 INSIDE = int(datetime(2026, 11, 29, 4, tzinfo=UTC).timestamp() * 1000)

@@ -1,11 +1,10 @@
 """The settings of the stack in containers: what is wrong is named, and the example is right."""
 
-from __future__ import annotations
-
 import json
 import re
+from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -19,10 +18,6 @@ from sessionizer_airflow.launching.cluster import KubernetesManager
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT
 from support.places import REPOSITORY
 from support.stores.metrics_collector import board_queries
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 DOCKER = REPOSITORY / "docker"
 METRICS = "compose.metrics.yaml"

@@ -1,10 +1,8 @@
 """Findings of the doctor, from made-up facts: each problem is found, and each has a remedy."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,11 +25,7 @@ from sessionizer.doctor.judge import (
 )
 from sessionizer.home.roots import DEFAULT_STREAMS
 from sessionizer.launch.jars import jar_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 HOME, JARS, STREAMS = Path("/srv/home"), Path("/srv/jars"), Path("/srv/streams")
 GOOD = {

@@ -3,14 +3,12 @@
 ``make test`` draws some damages of each file. ``make test-long`` takes all.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -18,11 +16,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.errors import NothingToShow
 from support.faults.damaged_files import DAMAGES, field_damages, files_of, kept_aside, readers, small_platform
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 FIELDS, READERS = 25, 4
 """Odd fields that ``make test`` draws from all files, and readers of each."""

@@ -1,21 +1,15 @@
 """Questions to a live driver: answered, unanswered, and never asked of a driver that is not there."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sessionizer.control.records.driver_records import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Answer
 from sessionizer.fleet.lookup.find import ask_driver, find_key
 from sessionizer.home.control_store import record_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 
 OPEN = {"event_count": 3, "would_end_at": "2026-11-26T10:00:00.000Z", "would_close_reason": "gap", "events": []}
 

@@ -1,24 +1,18 @@
 """``sessionizer bundle``: one file with all that helps, and no credential."""
 
-from __future__ import annotations
-
 import json
 import stat
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from sessionizer.control.history.files import HistoryWriter, Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.errors import InvalidSpec, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 SECRET = "hunter2"  # noqa: S105 - of the test
 

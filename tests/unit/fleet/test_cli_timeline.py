@@ -1,9 +1,6 @@
 """``sessionizer timeline``, and the word of health in ``status``."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -14,11 +11,9 @@ from sessionizer.control.history.files import KEPT_MS, HistoryWriter, Mark, Mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 
 NOW = 1_790_000_000_000
 

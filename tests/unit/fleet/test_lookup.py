@@ -1,11 +1,10 @@
 """Lookups in real Delta tables, without Spark: the sessions of a key, the way of an event, refused rows by reason."""
 
-from __future__ import annotations
-
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,11 +15,7 @@ from sessionizer.fleet.lookup import find as samples
 from sessionizer.fleet.lookup.find import find_event, find_key, read_refused_rows
 from sessionizer.fleet.lookup.table_scan import DataFile, TableScan
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 PATIENCE_S = 120.0
 START = datetime(2026, 11, 26, tzinfo=UTC)

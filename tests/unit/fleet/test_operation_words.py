@@ -1,20 +1,14 @@
 """Lines of ``status`` about operations that are over."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending
+from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.fleet.operation_words import TOLD_FOR_MS, describe_automatic_rollback
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import BY_CANARY
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """The word of a stream: one row for each situation, with its word, its part and its rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,14 +16,12 @@ from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.errors import ControlUnreachable, DamagedFile, InvalidSpec
 from sessionizer.fleet.finding import SEVERITY, Action, Finding, HealthWord, Part, Rule, weigh
 from sessionizer.fleet.judge import LOW_ROOM, judge_health
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from support.streams.judged_stream import judged_stream
-
-if TYPE_CHECKING:
-    from sessionizer.fleet.stream_view import StreamView
 
 NOW = 1_790_000_000_000
 LONG_AGO = NOW - 20 * MINUTE

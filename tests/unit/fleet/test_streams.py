@@ -1,10 +1,7 @@
 """All streams at a glance: what one view says, and that one sick stream hides no other."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,11 +15,9 @@ from sessionizer.fleet.stream_view import INVALID, StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 
 def views(platform: Platform) -> dict[str, StreamView]:

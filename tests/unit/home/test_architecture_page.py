@@ -1,7 +1,5 @@
 """The page that a newcomer reads first names every file and every room there is, and no file that is gone."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import tomllib

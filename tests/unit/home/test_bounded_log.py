@@ -1,7 +1,5 @@
 """A log that others append to is kept short, and what they print afterwards is still in it."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,21 +1,16 @@
 """A cached value is what new reads of the records would make. It is made once while none of them changes."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import pytest
 from upath import UPath
 
 from sessionizer.home.control_store import CachedValue, Store, cached_read, record_names
 from sessionizer.home.record_file import examine_json, have_folder, write_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath
+from sessionizer.home.roots import ControlPath
 
 
 class Maker:

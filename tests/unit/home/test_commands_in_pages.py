@@ -1,20 +1,16 @@
 """Each `sessionizer` command in the documents has a name and options that exist, and so has each option alone."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import typer
 
 from sessionizer.cli.app import app
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TREE: Final = typer.main.get_command(app)
 PAGES: Final = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("examples/*/*.md")]

@@ -1,11 +1,8 @@
 """Control in a root of its own: what is one, what a store does with records, and what it must be able to do."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from upath import UPath
@@ -16,13 +13,10 @@ from sessionizer.errors import ControlUnreachable, InvalidSpec
 from sessionizer.home.control_store import ANSWERS_WITHIN_S
 from sessionizer.home.data_files import make_writable_control
 from sessionizer.home.record_file import examine_json, write_json
-from sessionizer.home.roots import CONTROL_VARIABLE, control_root, uri_of
+from sessionizer.home.roots import CONTROL_VARIABLE, ControlPath, control_root, uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import active_lineage, start_lineage
-
-if TYPE_CHECKING:
-    from sessionizer.home.roots import ControlPath
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 
 @pytest.mark.parametrize("uri", ["hdfs://namenode:8020/control", "hdfs://nameservice/a/control"])

@@ -1,16 +1,12 @@
 """Files of the data root are opened through their paths' own methods, and Spark is given URIs: the source says so."""
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from sessionizer.home.stream_home import LineageHome
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 JOBS: Final = REPOSITORY / "jobs" / "sessionizer"
 PLUGIN: Final = REPOSITORY / "plugins" / "sessionizer_airflow"

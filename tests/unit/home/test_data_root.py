@@ -1,13 +1,10 @@
 """Two roots: what is a data root and what is not, how Spark is told of it, and how its files get their names."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from upath import UPath
@@ -15,13 +12,10 @@ from upath import UPath
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.fleet.table_queries import table_place
 from sessionizer.home.data_files import list_names, make_writable, publish_json, remove_tree
-from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
+from sessionizer.home.roots import DataPath, data_root, home_at, is_local, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
-
-if TYPE_CHECKING:
-    from sessionizer.home.roots import DataPath
-    from support.fixtures.reviewed import Reviewed
 
 HOME = Path("/home/of/us")
 

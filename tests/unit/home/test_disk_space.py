@@ -1,10 +1,7 @@
 """Room on a disk: missing room is not a missing permission, and last words have theirs kept back."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +10,7 @@ from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
 from sessionizer.home import local_files as disk_space
 from sessionizer.home.local_files import RESERVE, Reserve, require_room, unwritable
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

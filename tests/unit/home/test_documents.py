@@ -1,17 +1,12 @@
 """The documents fit together: every link and every file leads somewhere, every decision is in the index."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 DOCUMENTS = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]

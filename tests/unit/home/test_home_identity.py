@@ -1,17 +1,12 @@
 """The id of a platform home: made once, by whoever comes first, and never guessed."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.home_identity import home_id, owner_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_all_who_come_at_once_get_the_same(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """A copy of a home is told from the home, wherever that is mounted, and writes nothing outside of itself."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,6 @@ from sessionizer.home.home_identity import (
 from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_own_home
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HERE = HomePlace("/srv/home", "one", 7_000)
 

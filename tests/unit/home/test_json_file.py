@@ -1,16 +1,11 @@
 """JSON files that are created once, damaged, absent or unreadable."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer.errors import DamagedFile, UnwritablePath
 from sessionizer.home.record_file import create_json, examine_json, read_json, write_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_only_the_first_creates(tmp_path: Path) -> None:

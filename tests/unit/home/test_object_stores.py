@@ -1,7 +1,5 @@
 """Settings of Spark for object stores, compared one by one. None has a secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from sessionizer.home.roots import ObjectStore, hadoop_settings, object_store

@@ -1,10 +1,8 @@
 """Records and states are for their owner and group alone."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import make_lineage
 from sessionizer.state.savepoints.listing import SavepointFailure, write_data_record
 from support.places import opened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OTHERS = 0o007
 

@@ -1,9 +1,9 @@
 """Data in a store that does not answer is known as away at once, and never taken for absent or damaged."""
 
-from __future__ import annotations
-
 import errno
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
@@ -35,7 +35,7 @@ from sessionizer.home.data_files import (
     size_of,
     write_data_text,
 )
-from sessionizer.home.roots import folder_at, uri_of
+from sessionizer.home.roots import DataPath, folder_at, uri_of
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.spark.history.history_rows import find_in_folder, state_at
 from sessionizer.spark.sinks.table_check import ChangeWatch, TableCheck
@@ -43,12 +43,6 @@ from sessionizer.state.savepoints.listing import list_savepoints, read_use_mark,
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.verification import digest_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from sessionizer.home.roots import DataPath
 
 SAVEPOINT: Final = "20261121T105501-3fa9c2"
 AWAY: Final = "hdfs://127.0.0.1:1/lake"

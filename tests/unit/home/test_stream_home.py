@@ -1,7 +1,5 @@
 """Where a stream keeps what it owns, and what may not be written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,15 +1,13 @@
 """Whatever a disk makes of a checkpoint's files, the inspection ends with findings, never with a traceback."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -20,11 +18,7 @@ from sessionizer.cli.inspect.words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages
 from support.checkpoints.fabricated_checkpoints import Held, fabricated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 
 def checksums_of(content: bytes, step: int = 512) -> bytes:

@@ -1,20 +1,14 @@
 """Every file of a checkpoint, cut, emptied, flipped or gone, is named, with what follows and what to do."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.damages import Effect
+from sessionizer.inspection.damages import CheckpointDamage, Effect
 from sessionizer.inspection.inspect import damages
 from support.checkpoints.fabricated_checkpoints import Held, Way, fabricated
-
-if TYPE_CHECKING:
-    from sessionizer.inspection.damages import CheckpointDamage
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 BATCHES = 4
 NEWEST = BATCHES - 1

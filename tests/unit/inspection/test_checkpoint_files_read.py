@@ -1,12 +1,9 @@
 """What each file of a checkpoint says, and the checksums that tell whether it is as it was written."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 from upath import UPath
@@ -18,9 +15,7 @@ from sessionizer.cli.inspect.timeline import advance, list_kept_batches
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs, spark_says
 from sessionizer.inspection.inspect import inspect
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 ABOUT = '{"batchWatermarkMs":7,"batchTimestampMs":9,"conf":{"spark.sql.shuffle.partitions":"2"}}'
 

@@ -1,7 +1,5 @@
 """What a driver is started with, of all that Airflow's processes have."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,10 +1,8 @@
 """The private folder of a JVM on this machine."""
 
-from __future__ import annotations
-
 import os
 import tempfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +14,6 @@ from sessionizer.launch.scratch import (
     scratch_environment,
     sweep_scratch,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,7 @@
 """What a new lineage must show is approved with the plan: other terms are another plan."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +11,6 @@ from sessionizer.state.commands import seeds as seed_plan
 from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace
 from support.verbs.scripted_runner import restore_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAKE: dict[str, Callable[[CanaryTerms | None], str]] = {
     "rescale": lambda canary: RescalePlan("clicks", "old", 7, Division(4, 2), Division(8, 2), canary).digest,

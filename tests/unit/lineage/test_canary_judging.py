@@ -1,10 +1,9 @@
 """Findings of a canary: worse figures are found, and a backlog, a restart or a quiet hour never is."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,11 +23,7 @@ from sessionizer.lineage.canary.judge import (
     describe_wait,
     judge_figures,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 TERMS = CanaryTerms()
 NOW = 1_800_000_000_000

@@ -1,9 +1,7 @@
 """A driver's way through the canary of its lineage: its notes, its end, what a person may say to it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -29,11 +27,7 @@ from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 USUAL = BatchFacts(
     batch_id=0, read=200, admitted=200, late=0, quarantined=0, sessions=20, open_before=5, open_after=5, held_bytes=9

@@ -1,16 +1,14 @@
 """A lineage keeps what it runs by, and a driver on another line of Spark or Delta does not start on it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import tomllib
-from typing import TYPE_CHECKING
 
 import pytest
 
 import sessionizer
 from sessionizer.errors import DamagedFile, EngineChanged
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.fingerprint import (
     DELTA,
@@ -28,9 +26,6 @@ from sessionizer.lineage.fingerprint import (
     write_fingerprint,
 )
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 NOW = {SPARK: "4.2.1", DELTA: "4.4.0"}
 

@@ -1,17 +1,12 @@
 """A backlog that is not in the order of time is told of by the first batches of a lineage."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.batch_log import KEPT, BatchFacts, BatchFigures, BatchLog
 from sessionizer.lineage.canary.judge import TOLD_FOR_MS, describe_late_backlog
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BORN = 1_000
 BEGUN = Lineage("20261125T203724-b28b91", BORN)

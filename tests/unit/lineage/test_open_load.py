@@ -1,9 +1,7 @@
 """Load of a key group: closes by reason, open sessions by age and size, the heaviest keys."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +19,6 @@ from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.driver.batch_history import group_times
 from sessionizer.spark.sinks.write import BatchCounts
 from support.streams.in_memory_groups import PAYLOAD, Group, event_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = 1_790_000_000_000
 MINUTE = 60_000

@@ -1,12 +1,11 @@
 """Which topics and tables a lineage knows by their ids, and which of them are others now."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.errors import DamagedFile, SourceReplaced
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.lineage.kept_spec import (
@@ -16,9 +15,6 @@ from sessionizer.lineage.kept_spec import (
     read_source_ids,
     require_same_source,
 )
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 KAFKA = {"format": "kafka", "topic": "a,b"}
 DELTA = {"format": "delta", "path": "lake/events"}

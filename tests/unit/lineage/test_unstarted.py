@@ -1,9 +1,6 @@
 """A lineage or a spec that no batch was made by since a command: found from the records, and failed once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +9,7 @@ from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.records.supervision_records import HEALTH_FILE, Health
 from sessionizer.errors import NoWayBack
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchFacts, BatchLog
 from sessionizer.lineage.canary.canary_record import (
@@ -26,9 +24,6 @@ from sessionizer.lineage.canary.canary_record import (
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, undo_in_place, way_back
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 BATCH = BatchFacts(
     batch_id=1, read=9, admitted=9, late=0, quarantined=0, sessions=2, open_before=0, open_after=1, held_bytes=9

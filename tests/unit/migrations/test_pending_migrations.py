@@ -1,9 +1,9 @@
 """Migrations of a stream: which are pending, and which edits of the list are refused."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -40,14 +40,8 @@ from sessionizer.stream_spec.decisions import (
 from sessionizer.stream_spec.document.rules import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
+from support.fixtures.reviewed import Reviewed
 from support.streams.stage import PAYLOAD_COLUMNS, Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-
 
 A, B, C, D = (
     {"id": "a", "key": "coalesce(page, key)"},

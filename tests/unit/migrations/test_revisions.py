@@ -1,15 +1,14 @@
 """Revisions of the layout of open events: one line, frozen once released, and none forgotten."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
 import pkgutil
 import re
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +42,6 @@ from sessionizer.migrations.graph import (
 from support.places import REPOSITORY
 from support.releases.cut_release import MADE_BY
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RELEASES = REPOSITORY / "tests" / "golden" / "releases"
 FOLDERS = sorted(folder for folder in RELEASES.iterdir() if folder.is_dir())

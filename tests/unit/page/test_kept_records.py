@@ -1,30 +1,23 @@
 """The table of the fleet after each change of a record: what the page has kept never shows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessionizer.fleet import streams as views
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import read_records
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import write_json
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import LineageHome, StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.page import reader as module
 from sessionizer.page.reader import PageReader
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import load_stream
 from support.processes.fabricated_fleet import STEADY, work
 from support.processes.fabricated_platform import Platform, beat, make_canary
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.fleet.stream_view import StreamView
-    from sessionizer.home.stream_home import LineageHome
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 NOW = epoch_ms()
 

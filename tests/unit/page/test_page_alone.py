@@ -1,12 +1,10 @@
 """The page without Airflow: who gets in, and what the documents hold."""
 
-from __future__ import annotations
-
 import json
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -43,10 +41,8 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
 from support.processes.fabricated_fleet import STEADY, work
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from support.processes.fabricated_platform import Platform
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/page.js", "/api/fleet", "/api/streams/clicks.supervise", "/?token=no"])

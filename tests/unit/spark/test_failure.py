@@ -1,10 +1,8 @@
 """What a query died of, where the reason lies deep below what Spark makes of it."""
 
-from __future__ import annotations
-
 import errno
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,11 +20,7 @@ from sessionizer.spark.failures.query_failure import (
     retry_conflicts,
     store_failure,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 
 class Captured(Exception):

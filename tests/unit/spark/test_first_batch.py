@@ -1,12 +1,11 @@
 """A history taken as the first batch, and what comes after it, against the definition of one stream over everything."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace
 from itertools import chain, permutations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -34,10 +33,6 @@ from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, Ka
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows_of, event_table, row_of, session_rows
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, Log, logs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 CANONICAL = canonical_schema(schema.event_schema(PAYLOAD, Clock.EVENT_TIME))
 

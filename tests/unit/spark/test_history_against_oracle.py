@@ -1,10 +1,10 @@
 """A history taken at once against the definition: many histories in one table, each under keys of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.batch_progress import HEAVY_GROUP_BYTES, progress_line
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.key_group.table_rows import NOWHERE
@@ -27,13 +28,6 @@ from sessionizer.spark.query.assembly import GROUP, PUNCTUATION, packer
 from support.streams.in_memory_groups import PAYLOAD, event_row_of, event_rows, event_table, plain_rows, row_of
 from support.streams.in_memory_groups import session_rows as rows_of_sessions
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.core.definition.outcome import Outcome
-
 
 HISTORIES = 150
 IN_THE_MIDDLE_MS = ORIGIN_MS + 120

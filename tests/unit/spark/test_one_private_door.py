@@ -1,11 +1,10 @@
 """What is private in Spark, Delta and PySpark stands in one folder, and says which door it was when it is missing."""
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from traceback import format_exception
-from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -17,10 +16,6 @@ from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.internals.delta_log import parts_that_tell
 from sessionizer.spark.internals.java_errors import door
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 JOBS = REPOSITORY / "jobs"
 INTERNALS = JOBS / "sessionizer" / "spark" / "internals"

@@ -1,14 +1,14 @@
 """The registry of schemas: what it is asked, what its answers mean, and the ids that a lineage remembers."""
 
-from __future__ import annotations
-
 import base64
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -34,11 +34,6 @@ from sessionizer.stream_spec.document.source import KafkaSource, Registry, Value
 from sessionizer.stream_spec.schema_columns import protobuf_columns
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.spec_folder import EXAMPLES, values_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 SUBJECT = "clicks-value"
 

@@ -1,11 +1,10 @@
 """The page of settings: none missing, none made up, no default out of date."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
@@ -13,7 +12,7 @@ from sessionizer.launch.driver_environment import launch_settings, session_setti
 from sessionizer.launch.installation import jar_folder
 from sessionizer.spark import session
 from sessionizer.spark.sinks import table_shapes
-from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
+from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES, TableShape
 from sessionizer.stream_spec.document.names import parse_duration, variable_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.operating.approval import DEFAULTS as OF_APPROVALS
@@ -21,14 +20,6 @@ from sessionizer_airflow.supervision.policy import DEFAULTS as OF_SUPERVISION
 from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy
 from support.places import REPOSITORY
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from sessionizer.spark.sinks.table_shapes import TableShape
-
 
 DEFAULTS = OF_SUPERVISION | OF_APPROVALS
 PAGE = REPOSITORY / "docs" / "settings.md"

@@ -1,13 +1,11 @@
 """Every error class of Spark about state and of Delta about a table has a cause. Those of new ones are missed here."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyspark
 import pytest
@@ -33,16 +31,13 @@ from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import OperationStage
 from sessionizer.errors import QueryFailed, QueryInterrupted, RetryEffect, RowsGone
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classify_failure
 from sessionizer.spark.ingest.expressions import normalize_type, not_kept
 from sessionizer.spark.state.commands import runner
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.state.commands.steps import DeleteLaterRows, PointOfNoReturn
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 

@@ -1,8 +1,8 @@
 """What the tests of specs share."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,10 +10,6 @@ import yaml
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.spec_folder import load_stream
 from support.faults.bad_clicks import changed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

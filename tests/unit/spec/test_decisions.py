@@ -1,9 +1,9 @@
 """What a spec decides of a batch, by the names and in the words of a spec."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -24,13 +24,7 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import FieldEffect, Verdict
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 from support.faults.bad_clicks import KAFKA, changed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-
+from support.fixtures.reviewed import Reviewed
 
 GIVEN: dict[str, dict[str, Any]] = {
     "files": {

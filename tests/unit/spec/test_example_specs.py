@@ -1,7 +1,5 @@
 """Each example stream passes `spec check`, and lies beside its rows and what they become."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

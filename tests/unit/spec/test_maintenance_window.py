@@ -1,7 +1,5 @@
 """The hours of a maintenance window: the same for every process, in any zone, at midnight and when clocks change."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """An option of a source does what the page says, or the spec is refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,12 +1,10 @@
 """Files and folders of specs."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -16,12 +14,8 @@ from sessionizer.stream_spec.spec_folder import add_place, find_stream, load_str
 from sessionizer.stream_spec.spec_text import SafeLoader
 from support.expected.file_accesses import file_accesses
 from support.faults.bad_clicks import changed
+from support.fixtures.reviewed import Reviewed
 from support.streams.spec_folder import load_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.fixtures.reviewed import Reviewed
 
 
 def write(folder: Path, file: str, name: str) -> Path:

@@ -1,9 +1,9 @@
 """The published JSON Schema and the reference page: up to date, complete, and of one mind with the models."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,10 +13,6 @@ from sessionizer.stream_spec.spec_text import SCHEMA_FILE, stream_schema, stream
 from support.faults.bad_clicks import KAFKA, changed
 from support.places import REPOSITORY
 from support.streams.spec_folder import load_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 STREAMS = REPOSITORY / "dags" / "streams"
 EXAMPLES = sorted(STREAMS.glob("*.yaml"))

@@ -1,7 +1,5 @@
 """The guard of the SQL in specs: a table of verdicts, and sequences of words that must not deceive it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

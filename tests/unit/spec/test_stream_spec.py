@@ -1,7 +1,5 @@
 """What a spec means once it is read: defaults, units, every source."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

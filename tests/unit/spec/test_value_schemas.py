@@ -1,9 +1,8 @@
 """Schemas of values in bytes: the columns they give, the file beside the spec, and the fields around them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,9 +18,6 @@ from sessionizer.stream_spec.schema_columns import avro_columns, protobuf_column
 from sessionizer.stream_spec.spec_folder import load_stream
 from support.faults.bad_clicks import changed
 from support.streams.spec_folder import EXAMPLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIELDS = [{"name": "u", "type": "string"}, {"name": "i", "type": "string"}, {"name": "page", "type": "string"}]
 TIME = {"name": "t", "type": {"type": "long", "logicalType": "timestamp-millis"}}

@@ -1,8 +1,7 @@
 """Small files that would take minutes to read: refused at the line that does it, before anything is built of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,12 +11,7 @@ from hypothesis import strategies as st
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.spec_folder import load_stream, survey_streams
 from sessionizer.stream_spec.spec_text import DEEPEST, MOST_BYTES, MOST_NODES, SafeLoader, require_bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 
 def layers(count: int, width: int, write: str) -> str:

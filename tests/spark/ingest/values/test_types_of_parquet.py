@@ -1,16 +1,17 @@
 """Every type of Parquet by every type that a spec declares: the values are right, or the file is put aside."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -29,13 +30,6 @@ from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
 
 DAY_US = 86_400_000_000
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {

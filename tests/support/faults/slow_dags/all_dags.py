@@ -1,17 +1,12 @@
 """The DAGs of the repository as they are, but with a launcher that a test can hold up."""
 
-from __future__ import annotations
-
 from runpy import run_path
-from typing import TYPE_CHECKING
 
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.operators import supervise_stream as operators
+from sessionizer_airflow.project import Project
 from support.faults.slow_launcher import SlowLauncher
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from sessionizer_airflow.project import Project
 
 
 def slow_launcher(project: Project) -> SlowLauncher:

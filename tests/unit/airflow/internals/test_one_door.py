@@ -1,7 +1,5 @@
 """What is private to Airflow or its Spark provider is used in one room, and is there in the pinned versions."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

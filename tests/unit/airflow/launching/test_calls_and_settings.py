@@ -1,14 +1,12 @@
 """Argument vectors, settings and the environment of jobs: checked before anything starts."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
@@ -23,6 +21,7 @@ from sessionizer.errors import (
     ProgramMissing,
     ResourceManagerUnknown,
     RetryEffect,
+    SessionizerError,
     SparkConnectionMissing,
     TransientError,
     UnusableConnection,
@@ -44,11 +43,7 @@ from sessionizer_airflow.launching.spark_submit import (
 )
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
-
-if TYPE_CHECKING:
-    from sessionizer.errors import SessionizerError
-    from support.fixtures.reviewed import Reviewed
-
+from support.fixtures.reviewed import Reviewed
 
 FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
 

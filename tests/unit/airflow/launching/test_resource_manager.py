@@ -1,15 +1,16 @@
 """Who is asked about drivers in YARN, and what becomes of those that do not answer."""
 
-from __future__ import annotations
-
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sessionizer.causes.cause import Cause
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
 from sessionizer_airflow.launching import cluster as kubernetes_manager
@@ -24,16 +25,9 @@ from sessionizer_airflow.launching.yarn import (
     resolve_setting,
     web_addresses,
 )
+from support.fixtures.reviewed import Reviewed
 from support.processes.hadoop_daemon import write_settings
 from support.processes.ports import free_addresses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from sessionizer.causes.cause import Cause
-    from support.fixtures.reviewed import Reviewed
-
 
 RM = "yarn.resourcemanager"
 PAIR = {f"{RM}.ha.enabled": "true", f"{RM}.ha.rm-ids": "rm1, rm2"}

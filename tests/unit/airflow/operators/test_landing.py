@@ -1,11 +1,11 @@
 """When it is news that sessions have landed."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow._shared.observability.metrics import stats as core_metrics
@@ -24,14 +24,8 @@ from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
 from sessionizer_airflow.errors import WIDTH, PersonNeeded, SupervisionEnded, fit_lines, say_what_to_do
 from sessionizer_airflow.landing import Announcement, find_landing
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, gauges, labels, send_gauges
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-
 
 START = 1_800_000_000_000
 

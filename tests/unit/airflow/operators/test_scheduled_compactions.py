@@ -1,8 +1,6 @@
 """A compaction is due by the clock, and never while a command works on the stream."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord
 from sessionizer_airflow.operators.scheduled import CompactTables, streams_due_for_compaction
 from sessionizer_airflow.project import Project
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOUR = 3_600_000
 SPEC = """

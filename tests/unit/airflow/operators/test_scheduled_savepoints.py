@@ -1,9 +1,8 @@
 """One stream's trouble keeps no other from its savepoint, and none from being pruned."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +23,7 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import find_stream
+from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operators import waiting_upgrades
@@ -36,15 +36,9 @@ from sessionizer_airflow.operators.scheduled import (
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_checkpoints import fabricate
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer_airflow.alerting.alert import Alert
-    from support.fixtures.reviewed import Reviewed
-
 
 HOUR = 3_600_000
 SPEC = """

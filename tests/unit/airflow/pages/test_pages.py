@@ -1,19 +1,21 @@
 """The pages behind the buttons: what they show, to whom, and that nothing in them can become a script."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.team import Team
 from airflow.models.team import dag_bundle_team_association_table as TEAMS_OF_BUNDLES
+from fastapi import FastAPI
 from sqlalchemy import create_engine, event, insert
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import StaticPool
@@ -40,17 +42,9 @@ from sessionizer_airflow.pages import app as streams
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app, read_pauses, readable_dags, runnable_dags
 from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-    from fastapi import FastAPI
-
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 
 @dataclass

@@ -1,11 +1,10 @@
 """The Streams page in Airflow: every route asks for rights, and no route changes anything."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -13,6 +12,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api import security
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
+from fastapi import FastAPI
 
 from sessionizer.home.control_store import Store
 from sessionizer.page.app import ASSETS
@@ -22,11 +22,6 @@ from sessionizer_airflow.pages.app import create_app, create_streams_page
 from sessionizer_airflow.pages.links import PREFIX, STREAMS, views
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 from support.processes.fabricated_platform import Platform
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fastapi import FastAPI
 
 ROUTES: Final = {
     "/streams-page/",

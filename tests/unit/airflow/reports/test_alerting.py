@@ -1,12 +1,9 @@
 """People are told through a real notifier of Airflow, from a worker and from the triggerer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
 
 import pytest
 import structlog
@@ -22,12 +19,8 @@ from sessionizer_airflow.alerting.notification import (
     tell_overdue_watch,
     watch_deadline,
 )
+from support.fixtures.reviewed import Reviewed
 from support.processes.file_notifier import told
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
 
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 ALERT = Alert(

@@ -1,9 +1,5 @@
 """An alert is a mark in the history of its stream, and carries the stream's word."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.control.history.files import MarkKind, read_marks
@@ -11,9 +7,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting import notification
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import health_now, note_alert
-
-if TYPE_CHECKING:
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 ALERT = Alert(
     stream="clicks", kind=AlertKind.WAITING, reason="password=hunter2 is wrong", what_to_do="mend it", batch_id=7

@@ -1,21 +1,14 @@
 """Orphans are reported again and again, told once, and never touched."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.control.records.process_records import stop_requested
 from sessionizer.home.names import name_process
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.reports import report_orphans
-
-if TYPE_CHECKING:
-    from sessionizer_airflow.alerting.alert import Alert
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 
 
 def test_orphan_is_reported_until_it_is_gone(

@@ -1,9 +1,6 @@
 """A command that has a stream and that no process carries out: told once, by the stream's watch or by the report."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,17 +8,14 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.reports import report_stuck
+from support.expected.driver_statuses import Heard
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.alerting.alert import Alert
-    from support.expected.driver_statuses import Heard
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 MINUTE = 60_000
 PATIENCE = 10 * MINUTE

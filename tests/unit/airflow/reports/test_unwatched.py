@@ -1,9 +1,7 @@
 """Streams that should run and do not, while nobody looks after them: reported again and again, told once."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,19 +20,14 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import sessions_asset
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.assets import watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operators.desired_state import ask_pause
 from sessionizer_airflow.reports import report_assets, report_orphans, report_unwatched
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer_airflow.alerting.alert import Alert
-    from support.expected.driver_statuses import Heard
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.expected.driver_statuses import Heard
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 
 MINUTE = 60_000
 PATIENCE = 9 * MINUTE

@@ -1,9 +1,8 @@
 """Whatever a query dies of, its remedy is the same everywhere, and only what a restart cannot help is given up."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,12 +22,12 @@ from sessionizer.control.records.process_records import (
 )
 from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
 from sessionizer.control.status.driver_status import DriverStatus, State, judge_status
-from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect
+from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect, SessionizerError
 from sessionizer.fleet.finding import HealthWord, StreamHealth
 from sessionizer.home.clock import MINUTE, SECOND, epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import classify_failure
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import Adopt, GiveUp, Launch, Replace, Wait, decide
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
@@ -38,17 +37,10 @@ from sessionizer_airflow.supervision.tell import describe
 from sessionizer_airflow.supervision.watch import Ledger
 from support.expected.driver_statuses import driver_status
 from support.expected.told_causes import WORDS
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY, SUPPORT
 from support.processes.fabricated_platform import Platform
 from support.streams.judged_stream import judged_stream
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.errors import SessionizerError
-    from sessionizer_airflow.alerting.alert import Alert
-    from support.fixtures.reviewed import Reviewed
-
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()

@@ -1,9 +1,7 @@
 """The decision, by its table and by properties that no situation may break."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -46,10 +44,6 @@ from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import alert_on_failure
 from support.expected.driver_statuses import UID, driver_status
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()

@@ -1,9 +1,7 @@
 """Alerts on the health of a stream: they say what the one judge says, once for each change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,17 +18,14 @@ from sessionizer.control.records.supervision_records import (
 )
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.timeouts import Timeouts
-from sessionizer.fleet.finding import Rule
+from sessionizer.fleet.finding import Rule, StreamHealth
 from sessionizer.fleet.judge import LOW_ROOM
 from sessionizer.home.clock import MINUTE
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision import health
 from sessionizer_airflow.supervision.health import HealthWatch, examine_health
 from support.streams.judged_stream import judged_stream
-
-if TYPE_CHECKING:
-    from sessionizer.fleet.finding import StreamHealth
-    from sessionizer.home.stream_home import StreamHome
 
 NOW = 1_800_000_000_000
 LIMITS = Timeouts()

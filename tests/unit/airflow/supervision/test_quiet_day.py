@@ -1,11 +1,12 @@
 """A day on which nothing happens fits on a few screens: simulated watch for watch, on the code that runs in Airflow."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.driver_records import Phase
@@ -17,18 +18,11 @@ from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision import act, health, watch
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt
-from sessionizer_airflow.supervision.policy import SupervisionSettings
+from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
 from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.triggers import StreamTrigger
+from support.expected.driver_statuses import Heard
 from support.processes.fabricated_platform import beat
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from support.expected.driver_statuses import Heard
 
 DAY = 24 * 60 * MINUTE
 POLL = MINUTE

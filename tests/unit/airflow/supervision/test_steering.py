@@ -1,9 +1,7 @@
 """The DAGs `<stream>.start` and `<stream>.stop`: what they record, and whom they stop. What `supervise` shows of it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
@@ -12,6 +10,7 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.process_records import stop_requested
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.deployment.running_spec import choose_spec, new_record
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import BY_CANARY
@@ -21,12 +20,9 @@ from sessionizer_airflow.operators.desired_state import SetDesiredState, unpause
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 
 @pytest.fixture

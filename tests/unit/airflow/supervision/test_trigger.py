@@ -1,11 +1,10 @@
 """When the trigger hands the stream to a worker."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +21,6 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import describe, level_of
 from sessionizer_airflow.triggers import LEAST_WATCH_MS, StreamTrigger
 from support.processes.fabricated_platform import beat
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class SleptThrough:

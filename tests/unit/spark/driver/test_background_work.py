@@ -1,10 +1,8 @@
 """Background work of a driver: what does not answer, or fails, holds up nothing."""
 
-from __future__ import annotations
-
 import json
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +16,6 @@ from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.spec_folder import SpecFile
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 WITHIN_S = 10.0
 

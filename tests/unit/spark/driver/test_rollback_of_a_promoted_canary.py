@@ -1,10 +1,10 @@
 """A driver that rolls a failed canary back looks for a promotion before it deletes a row."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.errors import StreamMovedOn
@@ -16,11 +16,6 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver.auto_rollback import CanaryRollbackRunner
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.steps import PointOfNoReturn
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 """The files of a planned batch are looked at before the batch writes anything."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import os
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
@@ -25,15 +25,8 @@ from sessionizer.spark.ingest.file_source.unfit_files import first_csv_line, hea
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.stream_spec.document.source import FilesSource
 from sessionizer.stream_spec.document.stream import StreamSpec
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.fixtures.reviewed import Reviewed
-
 
 NO_SPARK = cast("SparkSession", None)
 """All files are on this machine."""

@@ -1,22 +1,18 @@
 """The folder of a proof is removed with it; the spec of a replay takes no file of the source away."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.proof.fork import Fork, scratch_folder, write_recorded_offsets
 from sessionizer.spark.proof.replay import replay_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.places import opened
 from support.streams.stage import clicks_spec
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 DAY_MS = 24 * 3_600_000
 
