@@ -27,9 +27,10 @@ HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 class AirflowUnavailable(TransientError):
     """The API server refused or did not answer ``verb`` ``path``: ``cause``."""
 
-    def __init__(self, verb: str, path: str, cause: str) -> None:
-        self.verb, self.path, self.cause = verb, path, cause
-        super().__init__(f"Airflow: {verb} {path}: {cause}")
+    message = "Airflow: {0.verb} {0.path}: {0.cause}"
+    verb: str
+    path: str
+    cause: str
 
 
 @dataclass

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 class DemoIsRunning(TerminalError):
     """Another demo runs in the folder ``root``."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        super().__init__(f"a demo is already running in {root}")
+    message = "a demo is already running in {0.root}"
+    root: Path
 
 
 @contextmanager

@@ -39,9 +39,11 @@ FOLLOW_SECONDS = 60.0
 class DemoBroke(TerminalError):
     """The processes ``parts`` of the demo have ended. Their ``logs`` say why."""
 
-    def __init__(self, parts: list[str], logs: Path) -> None:
-        self.parts, self.logs = tuple(parts), logs
-        super().__init__(f"{', '.join(parts)} ended unexpectedly; see {logs}")
+    parts: list[str]
+    logs: Path
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.parts)} ended unexpectedly; see {self.logs}"
 
 
 @dataclass

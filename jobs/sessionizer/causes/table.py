@@ -350,7 +350,7 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
         return cause_of(error.cause, error.detail, terminal=isinstance(error, TerminalError))
     kind = next(kind for kind in type(error).__mro__ if kind in _KINDS)
     cause = cause_of(kind.__name__, str(error))
-    return replace(cause, remedy=cause.remedy.format(error=error))
+    return replace(cause, remedy=cause.remedy.format(error))
 
 
 def remedy_for(error: SessionizerError, stream: str | None = None) -> str:

@@ -44,7 +44,7 @@ def require_continuable(stream: str, changes: Iterable[Change]) -> None:
         if command is not None and known is not None and known.effect.refused is not None:
             why = known.effect.refused.format(before=change.before)
             shown = [each["id"] for each in change.now] if isinstance(change.now, list) else change.now
-            raise ChangeRefused(stream, change.field, shown, command, why)
+            raise ChangeRefused(change.field, shown, f"Run `sessionizer {command}`{why}", command)
 
 
 def command_for(stream: str, change: Change) -> str | None:

@@ -138,7 +138,7 @@ class UpgradePlan(DigestOfDecided):
         for each in self.refused:
             return InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
         if self.unaccepted:
-            return NotAccepted(self.stream, self.request.verb, [each.name for each in self.unaccepted])
+            return NotAccepted(self.stream, self.request.verb, tuple(each.name for each in self.unaccepted))
         return None
 
     def to_json(self) -> dict[str, Any]:

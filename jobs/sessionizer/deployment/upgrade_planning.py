@@ -163,4 +163,4 @@ def require_no_loss(home: StreamHome, lineage: str, spec: StreamSpec) -> None:
     """Raise NotAccepted if open sessions would lack something when a driver simply starts by ``spec``."""
     plan = plan_upgrade(home, (lineage, 0), spec, UpgradeRequest(APPLY))
     if plan.unaccepted:
-        raise NotAccepted(home.name, UPGRADE, [each.name for each in plan.unaccepted])
+        raise NotAccepted(home.name, UPGRADE, tuple(each.name for each in plan.unaccepted))

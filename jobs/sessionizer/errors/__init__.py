@@ -1,7 +1,7 @@
 """The errors that this package raises on purpose. docs/command-line.md lists them by exit code.
 
-A class carries what is said of its errors: title, remedy, exit code, and whether a retry helps. The facts of an error
-are its fields, and its message is composed from them. A new class needs its row in that page, and an example in
+A class says each thing once: exit code and the effect of a retry in its head, then title, message, remedy, and the
+fields that these name. A new class needs its row in that page, and an example in
 ``tests/support/expected/error_examples.py``.
 """
 

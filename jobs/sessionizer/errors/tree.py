@@ -9,10 +9,13 @@ import difflib
 import re
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Final
+from inspect import get_annotations
+from itertools import takewhile
+from typing import TYPE_CHECKING, ClassVar, Final, TypedDict, Unpack, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator, Sequence
+    from dataclasses import KW_ONLY
     from pathlib import Path
 
 
@@ -27,43 +30,74 @@ class RetryEffect(StrEnum):
     """A retry may help. If several in a row do not, the operator must look."""
 
 
-class SessionizerError(Exception):
-    """The root of the tree. A class without a ``title`` of its own is reported as its base class.
+class Head(TypedDict, total=False):
+    """Facts of a class of errors that programs read. ``for_good``: the stream is over, and is not to be started.
 
-    ``exit_code`` is the exit code of the command line. ``title`` is the error's name in a sentence. ``remedy`` is a
-    line of advice that names fields as ``{error.field}``. ``for_good``: the stream is over, and is not to be started.
     ``of_any_lineage``: no rollback helps, because the lineage before would meet it as well, or because it has a way
     back of its own.
     """
 
+    exit_code: int
+    verdict: RetryEffect
+    of_any_lineage: bool
+    for_good: bool
+
+
+@dataclass_transform(eq_default=False)
+class SessionizerError(Exception):
+    """The root of the tree. A class without a ``title`` of its own is reported as its base class.
+
+    ``title`` is the error's name in a sentence, ``remedy`` a line of advice. ``message`` and ``remedy`` name fields as
+    ``{0.field}``. Annotations are the fields, in the order of the arguments.
+    """
+
     exit_code: ClassVar[int] = 1
-    title: ClassVar[str] = "the command failed"
     verdict: ClassVar[RetryEffect] = RetryEffect.UNCLEAR
-    for_good: ClassVar[bool] = False
     of_any_lineage: ClassVar[bool] = False
+    for_good: ClassVar[bool] = False
+    title: ClassVar[str] = "the command failed"
+    message: ClassVar[str] = "{0.args[0]}"
     remedy: str = "correct what the message says, then try again"
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **head: Unpack[Head]) -> None:
+        """Declare a class with the attributes in its ``head``."""
+        super().__init_subclass__()
+        inherited = (name for base in cls.__bases__[::-1] for name in getattr(base, "_fields", ()))
+        cls._fields = tuple(dict.fromkeys([*inherited, *takewhile(lambda name: name != "_", get_annotations(cls))]))
+        for name, value in head.items():
+            setattr(cls, name, value)
+
+    def __init__(self, *given: object, **named: object) -> None:
+        super().__init__(*given)
+        vars(self).update(zip(self._fields, given, strict=False), **named)
+
+    def __str__(self) -> str:
+        return self.message.format(self)
 
     def advise(self) -> str | None:
         """Return a remedy for the command line that knows more than the one of the class. None if none does."""
         return None
 
 
-class TerminalError(SessionizerError):
+class TerminalError(SessionizerError, exit_code=10, verdict=RetryEffect.TERMINAL):
     """A retry cannot help: the user must change something first."""
 
-    exit_code = 10
     title = "the command is refused"
-    verdict = RetryEffect.TERMINAL
     remedy = "correct what the message says"
 
 
-class TransientError(SessionizerError):
+class TransientError(SessionizerError, exit_code=20, verdict=RetryEffect.TRANSIENT):
     """The same call may succeed later: the supervisor retries with backoff."""
 
-    exit_code = 20
     title = "a service does not answer"
-    verdict = RetryEffect.TRANSIENT
     remedy = "check the service that the message names"
+
+
+class OfStream(SessionizerError):
+    """An error about one ``stream``, which is its first field."""
+
+    stream: str
 
 
 _SENTENCE: Final = re.compile(r"[A-Z][a-z]+\b(?!-)")
@@ -78,36 +112,29 @@ IDS: Final = {"savepoint", "lineage", "uid"}
 """Fields of an InvalidSpec that a user types. Other lower-case ones are fields of a spec."""
 
 
-class InvalidSpec(TerminalError):
+class InvalidSpec(TerminalError, exit_code=11):
     """A stream spec that must not start: ``field`` (dotted path), its ``value`` and the ``allowed`` values.
 
-    ``allowed`` completes "Use …" in the message, unless it is a sentence of its own.
-
-    ``file`` and ``line`` (from 1) are the place, as far as it is known. ``others`` are further problems of the same
-    spec.
+    ``allowed`` completes "Use …" in the message, unless it is a sentence of its own. ``file`` and ``line`` (from 1) are
+    the place, as far as it is known. ``others`` are further problems of the same spec.
     """
 
-    exit_code = 11
     title = "the spec is wrong"
     remedy = "correct the spec, then run `sessionizer spec check --deep`"
+    field: str
+    value: object
+    allowed: str
+    _: KW_ONLY
+    file: Path | None = None
+    line: int | None = None
+    others: Sequence[InvalidSpec] = ()
 
-    def __init__(
-        self,
-        field: str,
-        value: object,
-        allowed: str,
-        *,
-        file: Path | None = None,
-        line: int | None = None,
-        others: Iterable[InvalidSpec] = (),
-    ) -> None:
-        self.others = tuple(others)
-        self.field, self.value, self.allowed, self.file, self.line = field, value, allowed, file, line
-        place = f"{file}:{line}" if line else str(file)
-        where = f"{place}: " if file else ""
-        to_do = allowed if _SENTENCE.match(allowed) else f"Use {allowed}"
-        shown = "missing" if value is None and (field.startswith("-") or field.isupper()) else repr(value)
-        super().__init__(f"{where}{field} is {shown}. {to_do}")
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else str(self.file)
+        to_do = self.allowed if _SENTENCE.match(self.allowed) else f"Use {self.allowed}"
+        is_missing = self.value is None and (self.field.startswith("-") or self.field.isupper())
+        shown = "missing" if is_missing else repr(self.value)
+        return f"{f'{place}: ' if self.file else ''}{self.field} is {shown}. {to_do}"
 
     def advise(self) -> str:
         """Return the command or the file that mends the field."""
@@ -125,17 +152,11 @@ class InvalidSpec(TerminalError):
 
 
 class ChangeRefused(InvalidSpec):
-    """A change of ``field`` to ``value`` that a begun lineage of ``stream`` takes by ``command`` only.
-
-    ``why`` completes the sentence that names the command.
-    """
+    """A change of ``field`` to ``value`` that a begun lineage takes by ``command`` only."""
 
     title = "the change needs another command"
     remedy = "run the command that the message names, or put the field back in the stream's spec"
-
-    def __init__(self, stream: str, field: str, value: object, command: str, why: str) -> None:
-        self.stream, self.command = stream, command
-        super().__init__(field, value, f"Run `sessionizer {command}`{why}")
+    command: str
 
     def advise(self) -> str:
         """Return the command, and the other way out."""
@@ -165,38 +186,32 @@ class SpecProblems:
         """Raise InvalidSpec for the first problem, if there is one, with the others beside it."""
         if self._found:
             first, *others = self._found
-            first.others = (*first.others, *others)
+            first.others = [*first.others, *others]
             raise first
 
 
-class UnknownStream(TerminalError):
-    """No spec has this ``name``. ``known`` are the existing ones."""
-
-    exit_code = 12
+class UnknownStream(TerminalError, exit_code=12, of_any_lineage=True):
     title = "there is no spec"
-    of_any_lineage = True
     remedy = "put the spec back into the folder of streams"
+    name: str
+    known: Collection[str]
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        self.name, self.known = name, tuple(sorted(known))
-        super().__init__(f"no stream is named {name!r}. Known streams: {', '.join(self.known) or 'none'}")
+    def __str__(self) -> str:
+        return f"no stream is named {self.name!r}. Known streams: {', '.join(sorted(self.known)) or 'none'}"
 
     def advise(self) -> str:
         """Return the closest name that is known."""
-        close = difflib.get_close_matches(self.name, self.known, n=1)
+        close = difflib.get_close_matches(self.name, sorted(self.known), n=1)
         if close:
             return f"use {close[0]}, if you meant that"
         return "write <name>.yaml into the folder of --streams or SESSIONIZER_STREAMS, or correct the folder"
 
 
-class DuplicateStream(TerminalError):
-    """Two spec files describe a stream of one ``name``: they would share a checkpoint."""
-
-    exit_code = 12
+class DuplicateStream(TerminalError, exit_code=12, of_any_lineage=True):
     title = "two specs have one name"
-    of_any_lineage = True
     remedy = "keep one of the files, or rename the other stream and its file"
+    name: str
+    files: Collection[Path]
 
-    def __init__(self, name: str, files: Iterable[Path]) -> None:
-        self.name, self.files = name, tuple(files)
-        super().__init__(f"{len(self.files)} files describe stream {name!r}: {', '.join(map(str, self.files))}")
+    def __str__(self) -> str:
+        return f"{len(self.files)} files describe stream {self.name!r}: {', '.join(map(str, self.files))}"

@@ -178,7 +178,7 @@ def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> 
 
 
 def _problem(
-    problem: ErrorDetails, count: str, document: YamlDocument, file: Path, others: Iterable[InvalidSpec] = ()
+    problem: ErrorDetails, count: str, document: YamlDocument, file: Path, others: Sequence[InvalidSpec] = ()
 ) -> InvalidSpec:
     path = path_of(problem)
     allowed = describe_allowed(problem) + count

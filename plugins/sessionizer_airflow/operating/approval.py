@@ -14,11 +14,12 @@ from airflow.sdk import BaseNotifier
 
 from sessionizer.control.records.operation_record import IN_AIRFLOW, PlanRecord, require_plan
 from sessionizer.errors import TerminalError
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.errors import PersonNeeded, PlanImpossible
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.results import TEMPLATE, show_label, window_for_approval
 from sessionizer_airflow.project import read_approvers
@@ -110,7 +111,9 @@ class ApprovePlan(ApprovalOperator):
         window = window_for_approval(context, self.project.streams, request.stream)
         show_label(context, "waits for approval" if plan.possible else "plan refused")
         if not plan.possible:
-            raise PersonNeeded.wrap(PlanImpossible(plan.stream, plan.verb, plan.text))
+            again = "run this DAG again. If the plan changes nothing, you need not act"
+            remedy = COMMANDS[plan.verb].when_impossible.format(again=again, stream=plan.stream)
+            raise PersonNeeded(plan.text, remedy)
         if window is not None and window.policy is UpgradePolicy.APPLY and plan.options == window.options:
             self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
             show_label(context, "approved by its policy")

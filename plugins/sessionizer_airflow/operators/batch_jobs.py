@@ -12,7 +12,8 @@ from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.errors import TerminalError
 from sessionizer.launch.scratch import scratch_environment
-from sessionizer_airflow.errors import GO_ON, JobFailed, PersonNeeded
+from sessionizer.redaction import redact
+from sessionizer_airflow.errors import GO_ON, PersonNeeded
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget, store_variables
 from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
 
@@ -33,7 +34,7 @@ _REMEDY: Final = re.compile(r"^remedy: (.+)$", re.MULTILINE)
 class PrintedFailure:
     """Error that the job printed, and whether it rules out a retry."""
 
-    error: JobFailed
+    error: PersonNeeded
     is_terminal: bool
 
 
@@ -43,7 +44,8 @@ def parse_failure(of_provider: str) -> PrintedFailure | None:
     remedies = _REMEDY.findall(of_provider)
     if code is None or not errors or not remedies:
         return None
-    return PrintedFailure(JobFailed(errors[-1].strip(), remedies[-1].strip()), int(code[1]) in _TERMINAL_CODES)
+    error = PersonNeeded(redact(errors[-1].strip()), remedies[-1].strip())
+    return PrintedFailure(error, int(code[1]) in _TERMINAL_CODES)
 
 
 def _codes(kind: type[TerminalError]) -> Iterator[int]:
@@ -94,7 +96,7 @@ class SparkBatchJob(SparkSubmitOperator):
             failure = parse_failure(str(error))
             if failure is None or not (failure.is_terminal or _is_last_try(context)):
                 raise
-            raise PersonNeeded.wrap(failure.error) from None
+            raise failure.error from None
 
     def fit_to_connection(self) -> SparkTarget:
         """Set the options that the connection's target needs, and return the target.

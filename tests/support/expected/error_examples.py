@@ -8,7 +8,9 @@ from sessionizer.errors import SessionizerError
 EXAMPLES: list[SessionizerError] = [
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.InvalidSpec(errors.STREAMS_FOLDER, "dags/streams", "a folder of stream specs (No such file or directory)"),
-    errors.ChangeRefused("clicks", "key_groups", 8, "rescale clicks", ", because key_groups of the state is 16"),
+    errors.ChangeRefused(
+        "key_groups", 8, "Run `sessionizer rescale clicks`, because key_groups of the state is 16", "rescale clicks"
+    ),
     errors.UnknownStream("clik", ["clicks"]),
     errors.DuplicateStream("clicks", [Path("a"), Path("b")]),
     errors.StoreUnreachable("hdfs://namenode/lake", "the table sessions", "Connection refused"),
@@ -28,7 +30,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.DataOwned("hdfs://n:1/platform/streams/clicks", "clicks@1f", "/platform on laptop", "clicks@2e"),
     errors.StreamDrained("clicks", "20261121T105501-3fa9c2", 3, "2026-11-21 10:55 UTC"),
     errors.UnreadableLineage("clicks", "20261121T105501-3fa9c2", "its checkpoint has format 1"),
-    errors.NotAccepted("clicks", "upgrade", ["mapping.key"]),
+    errors.NotAccepted("clicks", "upgrade", ("mapping.key",)),
     errors.EngineChanged("clicks", "20261121T105501-3fa9c2", "spark", "4.2.0", "4.3.0"),
     errors.UpgradeWaits("clicks", "20261121T105501-3fa9c2", "0.3.0", "0.4.0"),
     errors.UpgradeWaits("clicks", "20261121T105501-3fa9c2", "0.3.0", "0.3.0"),
@@ -52,7 +54,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.LineageLeft("clicks", "20261121T105501-3fa9c2", "20261121T105501-000000", "3 of its drivers ended"),
     errors.MigrationRefused("clicks", "users", "it is applied, and was edited since", "Restore its text"),
     errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210"),
-    errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210", ["spec: 1f → 2e", "canary: none → 5 batches"]),
+    errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210", ("spec: 1f → 2e", "canary: none → 5 batches")),
     errors.StreamMovedOn("clicks", "0123456789abcdef", "lineage a was left"),
     errors.OperationPastReturn("clicks", "restore", "taken_back", "sessionizer restore clicks a --approve 1"),
     errors.StreamRunsAgain("clicks", "c0ffee"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
-CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SessionizerError)]
+CLASSES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, SessionizerError) and kind is not errors.OfStream
+]
 DOCUMENTATION = REPOSITORY / "docs" / "command-line.md"
 
 
@@ -87,9 +93,18 @@ OF_COMMANDS = [kind for kind in CLASSES if "exit_code" in vars(kind) or kind.__m
 """Classes that end a command. The others are raised while Airflow launches or ends a driver."""
 
 
-@pytest.mark.parametrize("kind", OF_COMMANDS, ids=lambda kind: kind.__name__)
-def test_the_documentation_has_the_exit_code(kind: type[SessionizerError]) -> None:
-    assert f"| {kind.exit_code} | `{kind.__name__}` |" in DOCUMENTATION.read_text()
+def test_the_documentation_has_the_exit_codes() -> None:
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", DOCUMENTATION.read_text(), re.MULTILINE)
+    declared, of_commands = (
+        {(str(kind.exit_code), kind.__name__) for kind in kinds} for kinds in (CLASSES, OF_COMMANDS)
+    )
+    assert of_commands <= set(rows) <= declared
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_passes_between_processes(error: SessionizerError) -> None:
+    same = copy.copy(error)  # by the way of a pickle
+    assert (type(same), str(same), remedy_for(same)) == (type(error), str(error), remedy_for(error))
 
 
 def test_the_documentation_has_every_command() -> None:

@@ -89,7 +89,7 @@ class RestoreCourse(CommandCourse[Restore]):
         found = [each for each in list_savepoints(self.folder, epoch_ms()) if each.is_complete]
         fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
         if not fitting:
-            raise UnknownSavepoint("", (each.id for each in found), until=time)
+            raise UnknownSavepoint("", [each.id for each in found], until=time)
         return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
 
     def needs_spark(self) -> bool:

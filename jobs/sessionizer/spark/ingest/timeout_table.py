@@ -38,9 +38,9 @@ _TIMEOUTS: Final = "timeouts"
 class TimeoutsUnread(TransientError):
     """The table at ``location`` cannot be read just now: ``cause``."""
 
-    def __init__(self, location: str, cause: str) -> None:
-        self.location, self.cause = location, cause
-        super().__init__(f"cannot read the table of timeouts at {location}: {cause}")
+    message = "cannot read the table of timeouts at {0.location}: {0.cause}"
+    location: str
+    cause: str
 
 
 @dataclass(slots=True)

@@ -288,7 +288,7 @@ def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
     """Return the savepoint with this id in any state. Raises UnknownSavepoint, InvalidSpec."""
     home = SavepointHome.of(folder, savepoint)
     if not is_folder(home.root):
-        raise UnknownSavepoint(savepoint, (each.id for each in list_savepoints(folder, now)))
+        raise UnknownSavepoint(savepoint, [each.id for each in list_savepoints(folder, now)])
     return examine_savepoint(home, now)
 
 

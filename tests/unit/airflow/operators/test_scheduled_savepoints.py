@@ -152,8 +152,7 @@ TOLD = "error: stream clicks has nothing to save: it never ran\nremedy: run it"
 def test_what_a_job_said_is_what_its_task_says(*, code: int, terminal: bool) -> None:
     failure = parse_failure(OF_PROVIDER.format(code=code, told=TOLD))
     assert failure is not None
-    needed = PersonNeeded.wrap(failure.error)
-    assert (str(needed), needed.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
+    assert (str(failure.error), failure.error.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
     assert failure.is_terminal is terminal
 
 
