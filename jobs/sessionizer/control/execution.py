@@ -28,8 +28,10 @@ class Step:
     one every try runs it again. ``reversible``: the command may be given up after it. The record notes the point of no
     return before a step that is not. ``settles``: from its stage on the approved plan itself is on disk, and is not
     compared with a new one. ``precedes_stop``: the command runs it while the driver works, before it begins.
+    ``says``: its effect, in the plan of an upgrade.
     """
 
+    says: ClassVar[str] = ""
     noted: OperationStage | None = None
     done_if: ClassVar[OperationStage | None] = None
     reversible: ClassVar[bool] = True

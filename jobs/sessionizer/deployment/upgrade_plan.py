@@ -22,22 +22,6 @@ if TYPE_CHECKING:
 
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"
-SAID: Final = {
-    "Prove": "recorded batches are replayed and compared with the tables, while the stream runs",
-    "Stop": "the driver finishes its batch and ends",
-    "WriteSavepoint": "a canonical savepoint of the open sessions is made",
-    "CopyCheckpoint": "a native savepoint of the open sessions is made",
-    "PrepareTables": "missing tables and columns are created",
-    "WriteSpec": "the lineage takes over the spec of the file",
-    "NotePrograms": "the installed release and versions are recorded in the lineage",
-    "StartLineage": "a new lineage begins with every open session, migrated if the file says so",
-    "Compare": "its state is read back and compared",
-    "SetPosition": "it gets the position in the source",
-    "Canary": "its first batches will be compared with the lineage before",
-    "Activate": "the new lineage becomes the active one",
-    "WriteFinishedSessions": "sessions that were over before the migration are written",
-}
-"""Effect of each step, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +47,7 @@ class UpgradePlan(DigestOfDecided):
     It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
     ``ran_by``: versions of the lineage, which a rollback needs, and ``way_back`` where they are. ``open_sessions``:
     about so many, None if unseen. ``bundle``: DAG bundle of the lineage's newest driver, and that of the watch now.
-    ``steps``: names of the steps that the command runs, in order, for readers. The command fills them in.
+    ``steps``: what each step of the command does, by its name, in order, for readers. The command fills them in.
     """
 
     stream: str
@@ -77,7 +61,7 @@ class UpgradePlan(DigestOfDecided):
     way_back: ReleaseChoice = field(default_factory=ReleaseChoice)
     open_sessions: int | None = None
     bundle: tuple[str | None, str | None] = (None, None)
-    steps: tuple[str, ...] = ()
+    steps: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changes_something(self) -> bool:
@@ -190,16 +174,11 @@ class UpgradePlan(DigestOfDecided):
             yield from (f"  {line}" for line in self._hindrances())
             return
         yield from (f"  migration {each}" for each in self.migrations)
-        for number, step in enumerate(self.steps, start=1):
-            yield f"  {number}. {step}: {self._said(step)}"
+        for number, (step, says) in enumerate(self.steps.items(), start=1):
+            is_empty = self.request.stateless and step == "StartLineage"
+            yield f"  {number}. {step}: {'a new lineage begins without an open session' if is_empty else says}"
         yield from self._effects()
         yield f"  {self.rollback}"
-
-    def _said(self, step: str) -> str:
-        """Describe a step."""
-        if self.request.stateless and step == "StartLineage":
-            return "a new lineage begins without an open session"
-        return SAID[step]
 
     def _effects(self) -> Iterator[str]:
         if self.request.stateless:

@@ -14,6 +14,7 @@ from sessionizer.lineage.canary.judge import CanaryTerms  # noqa: TC001  the typ
 class Stop(Step):
     """End of the driver at a batch boundary. The command holds the lease from here on."""
 
+    says: ClassVar = "the driver finishes its batch and ends"
     noted: OperationStage | None = OperationStage.STOPPED
     done_if: ClassVar = OperationStage.STOPPED
 
@@ -22,6 +23,7 @@ class Stop(Step):
 class Prove(Step):
     """Replay of recorded batches by the new code and spec, compared with the tables. A command may end by it."""
 
+    says: ClassVar = "recorded batches are replayed and compared with the tables, while the stream runs"
     precedes_stop: ClassVar = True
 
 
@@ -34,6 +36,7 @@ class KeepExcludedRanges(Step):
 class WriteSavepoint(Step):
     """Savepoint of the open events before the change."""
 
+    says: ClassVar = "a canonical savepoint of the open sessions is made"
     noted: OperationStage | None = OperationStage.SAVED
     done_if: ClassVar = OperationStage.SAVED
 
@@ -42,10 +45,14 @@ class WriteSavepoint(Step):
 class CopyCheckpoint(WriteSavepoint):
     """Native savepoint before a change in place: a copy of files, because the same checkpoint goes on afterwards."""
 
+    says: ClassVar = "a native savepoint of the open sessions is made"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareTables(Step):
     """Creation of missing tables and columns."""
+
+    says: ClassVar = "missing tables and columns are created"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,21 +68,28 @@ class ReadHistory(Step):
 class StartLineage(Step):
     """Batch 0 of a new lineage, with the open events. A try that was killed leaves it to the next for removal."""
 
+    says: ClassVar = "a new lineage begins with every open session, migrated if the file says so"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(Step):
     """Comparison of the new lineage's state with the state that it was given."""
+
+    says: ClassVar = "its state is read back and compared"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetPosition(Step):
     """Position of the source in the new lineage, and the lineage's own records."""
 
+    says: ClassVar = "it gets the position in the source"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Canary(Step):
     """Begin of the canary of the new lineage, by ``terms``."""
 
+    says: ClassVar = "its first batches will be compared with the lineage before"
     terms: CanaryTerms
 
 
@@ -100,15 +114,21 @@ class DeleteLaterRows(Step):
 class Activate(Step):
     """Activation of a lineage: the decisive change."""
 
+    says: ClassVar = "the new lineage becomes the active one"
+
 
 @dataclass(frozen=True, kw_only=True)
 class WriteSpec(Step):
     """Change of the spec that the present lineage runs by: the decisive change of an apply in place."""
 
+    says: ClassVar = "the lineage takes over the spec of the file"
+
 
 @dataclass(frozen=True, kw_only=True)
 class NotePrograms(Step):
     """Record of the installed programs in the lineage that goes on."""
+
+    says: ClassVar = "the installed release and versions are recorded in the lineage"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +139,8 @@ class KeepTypes(Step):
 @dataclass(frozen=True, kw_only=True)
 class WriteFinishedSessions(Step):
     """Rows of finished sessions in the tables: of a history, or of sessions that were over before a migration."""
+
+    says: ClassVar = "sessions that were over before the migration are written"
 
 
 def new_lineage(terms: CanaryTerms | None) -> tuple[Step, ...]:

@@ -72,7 +72,7 @@ class Apply(Command):
             *changes,
             *self._after(decision),
         )
-        shown = tuple(type(step).__name__ for step in steps) if decision.is_possible else ()
+        shown = {type(step).__name__: step.says for step in steps} if decision.is_possible else {}
         return self.make_plan(
             replace(decision, steps=shown),
             leaves=(decision.lineage, decision.batch_id),
