@@ -16,6 +16,7 @@ from sessionizer.cli.inspect.state import state
 from sessionizer.cli.inspect.words import checkpoint
 from sessionizer.cli.installation import bundle, doctor, home, jars, page, tables
 from sessionizer.cli.migrations import migration, prove
+from sessionizer.cli.places import CommandLine
 from sessionizer.cli.run import run, stop
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import diff, spec
@@ -54,6 +55,7 @@ app = typer.Typer(
     add_completion=False,
     help="Every command of the platform, for users and scripts.",
 )
+CommandLine.app = app
 for command in (
     run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status,
     timeline, find, tables, compact, history, report, home, page, bundle, doctor,

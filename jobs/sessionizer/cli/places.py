@@ -1,11 +1,18 @@
-"""Options for places, shared by the commands."""
+"""Options for places, shared by the commands, and commands in messages, as the user can paste them.
+
+A user who typed ``--home /other`` would otherwise paste a remedy that acts on the default home.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
@@ -27,7 +34,7 @@ from sessionizer.lineage.active import locate_data
 from sessionizer.stream_spec.spec_folder import find_stream, spec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -57,6 +64,67 @@ Master: TypeAlias = Annotated[
     typer.Option(help="Spark master. Default: SESSIONIZER_MASTER, else that of spark-submit, else local on all cores."),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+PLACES: Final = ("--control", "--streams", "--home", "--data")
+"""Options that say where things are. Each is repeated in every command that has it, the first before the command."""
+_COMMAND: Final = re.compile(r"(?<=`)sessionizer ([^`]+)(?=`)|(?<=: )sessionizer ([^`]+)$")
+"""A command between backticks, or at the end of a line, as in `to resume: sessionizer …`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A command line: its ``stream``, and its ``places`` by option. ``root`` has all commands."""
+
+    app: ClassVar[typer.Typer]
+    root: Any
+    stream: str | None
+    places: Mapping[str, str]
+
+    @classmethod
+    def typed(cls) -> CommandLine:
+        """Return the command line of this process."""
+        return cls.parse(typer.main.get_command(cls.app), sys.argv[1:])
+
+    @classmethod
+    def parse(cls, root: Any, words: Sequence[str]) -> CommandLine:  # noqa: ANN401  a class that typer hides
+        """Parse the words after the program's name. A line that is no command has neither stream nor places."""
+        command, options, arguments = _parse(root, words)
+        names = [each.name for each in command.params if each.param_type_name == "argument"]
+        stream = dict(zip(names, arguments, strict=False)).get("stream")
+        return cls(root, stream, {name: options[name] for name in PLACES if name in options})
+
+    def complete(self, text: str) -> str:
+        """Return the ``text``, each command in it with the places that it takes and does not name."""
+        return _COMMAND.sub(lambda found: self._complete(found[1] or found[2]), text) if self.places else text
+
+    def _complete(self, said: str) -> str:
+        try:
+            command, named, _ = _parse(self.root, shlex.split(said))
+        except ValueError:  # an open quote: a part of a command
+            return f"sessionizer {said}"
+        if "--home" in named:  # another home has places of its own
+            return f"sessionizer {said}"
+        taken = {"--control", *(name for each in command.params for name in each.opts)} - named.keys()
+        missing = {name: f"{name} {shlex.quote(value)}" for name, value in self.places.items() if name in taken}
+        control = missing.pop("--control", None)
+        return " ".join(filter(None, ["sessionizer", control, said, *missing.values()]))
+
+
+def _parse(root: Any, words: Sequence[str]) -> tuple[Any, dict[str, str], list[str]]:  # noqa: ANN401
+    """Return the command that the words name, the values of its options as typed, and its arguments."""
+    command: Any = root
+    options: dict[str, str] = {}
+    arguments: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, is_joined, value = word.partition("=")
+        known = {opt: each for each in command.params for opt in each.opts if each.param_type_name == "option"}
+        if word.startswith("--") and name in known:
+            options[name] = value if is_joined else "" if known[name].is_flag else next(left, "")
+        elif word in getattr(command, "commands", {}):
+            command = command.commands[word]
+        else:
+            arguments.append(word)
+    return command, options, arguments
 
 
 def specs_folder(given: Path | None) -> Path:

@@ -15,6 +15,7 @@ from rich.table import Table
 from sessionizer.cli.inspect.words import size, table_text
 from sessionizer.cli.places import (
     AsJson,
+    CommandLine,
     Home,
     Stream,
     StreamOrAll,
@@ -24,7 +25,7 @@ from sessionizer.cli.places import (
     require_known_stream,
     specs_folder,
 )
-from sessionizer.cli.terminal import say, this_command_line
+from sessionizer.cli.terminal import say
 from sessionizer.control.history.files import KEPT_MS, History, read_history
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
 from sessionizer.control.status.driver_status import State
@@ -79,7 +80,7 @@ def status(
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
     else:
         _print_table(found, epoch_ms())
-        typed = this_command_line()
+        typed = CommandLine.typed()
         for view in found:
             for line in _lines(view):
                 typer.echo(f"{view.name}: {typed.complete(line)}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.cli.pasted import CommandLine
+from sessionizer.cli.places import CommandLine
 from sessionizer.errors import (
     DamagedFile,
     DiskFull,
@@ -183,19 +183,12 @@ def confirm(question: str) -> None:
 
 def tell(error: SessionizerError) -> None:
     """Print the error and its remedy on stderr, and the other problems of the same spec."""
-    typed = this_command_line()
+    typed = CommandLine.typed()
     for each in every_problem(error):
         say(f"error: {typed.complete(redact(str(each)))}")
         say(f"remedy: {typed.complete(remedy_for(each, typed.stream))}")
         for note in getattr(each, "__notes__", ()):
             say(f"note: {typed.complete(redact(note))}")
-
-
-def this_command_line() -> CommandLine:
-    """Return the command line of this process."""
-    from sessionizer.cli.app import app  # noqa: PLC0415  it imports this module
-
-    return CommandLine.parse(typer.main.get_command(app), sys.argv[1:])
 
 
 def start_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
@@ -227,7 +220,7 @@ def _children_print_on_stderr() -> Iterator[None]:
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:
     shown = "an operation that was begun and how to resume it"
-    say(f"interrupted: run {this_command_line().complete('`sessionizer status`')}, which shows {shown}")
+    say(f"interrupted: run {CommandLine.typed().complete('`sessionizer status`')}, which shows {shown}")
     os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
 
 

@@ -10,7 +10,7 @@ import typer
 
 from sessionizer import errors
 from sessionizer.cli.app import app
-from sessionizer.cli.pasted import CommandLine
+from sessionizer.cli.places import CommandLine
 from support.expected.named_commands import commands_in, faults
 
 if TYPE_CHECKING:

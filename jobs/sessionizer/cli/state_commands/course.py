@@ -19,6 +19,7 @@ import typer
 
 from sessionizer.cli.places import (  # read when a command line is built
     AsJson,
+    CommandLine,
     Data,
     Home,
     Master,
@@ -29,7 +30,7 @@ from sessionizer.cli.places import (  # read when a command line is built
     stream_home,
 )
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.cli.terminal import say, start_spark, this_command_line, translate_failures
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.operation import new_operation
 from sessionizer.control.plan_changes import require_approved
 from sessionizer.control.records.operation_record import (
@@ -270,7 +271,7 @@ class CommandCourse(ABC, Generic[Asked]):
             lines += [f"  {canary_line(terms)}"] if terms else []
             lines += [f"  {down.line()}"] if down else []
         if not shared.as_json:
-            typed = this_command_line()
+            typed = CommandLine.typed()
             for line in lines:
                 typer.echo(typed.complete(line))
             if plan.is_possible and shared.approve != plan.digest:
