@@ -17,8 +17,7 @@ from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE, driv
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
 from sessionizer.lineage.fingerprint import (
-    DELTA,
-    ENGINE,
+    PROGRAMS,
     RELEASE,
     SPARK,
     present_fingerprint,
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.spec_folder import SpecFile
 
 RELEASES_VARIABLE: Final = "SESSIONIZER_RELEASES"
-_PROGRAMS: Final = (RELEASE, *ENGINE)
-_PACKAGES: Final = {RELEASE: "streaming-state", SPARK: "pyspark", DELTA: "delta-spark"}
+_PACKAGES: Final = {name: each.package for name, each in PROGRAMS.items() if each.is_chosen}
 _OF_DEFAULT: Final = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
 """Variables that lead a driver to programs of the default environment."""
 
@@ -79,9 +77,10 @@ class ReleaseChoice:
         """Say exactly what to install, empty if nothing."""
         if self.lacks is None:
             return ""
-        wanted = [f'"streaming-state[driver]=={self.lacks[RELEASE]}"'] if RELEASE in self.lacks else []
-        wanted += [f"{_PACKAGES[name]}=={self.lacks[name]}" for name in ENGINE if name in self.lacks]
-        place, packages = f"an environment in the folder of {RELEASES_VARIABLE}", " ".join(wanted)
+        named = {name: f"{package}=={self.lacks[name]}" for name, package in _PACKAGES.items() if name in self.lacks}
+        if RELEASE in named:
+            named[RELEASE] = f'"{_PACKAGES[RELEASE]}[driver]=={self.lacks[RELEASE]}"'
+        place, packages = f"an environment in the folder of {RELEASES_VARIABLE}", " ".join(named.values())
         return f"install {describe_programs(self.lacks)} into {place}: `pip install {packages}`"
 
 
@@ -92,7 +91,7 @@ def choose_release(
 
     If none is ``installed``, the ``default`` environment is left to judge by itself (``require_release``).
     """
-    named = {name: needed[name] for name in _PROGRAMS if name in needed}
+    named = {name: needed[name] for name in _PACKAGES if name in needed}
     if all(default.get(name, version) == version for name, version in named.items()):
         return ReleaseChoice()
     for each in installed:

@@ -17,7 +17,7 @@ from sessionizer.deployment.differences import OpenState, Side, describe_differe
 from sessionizer.deployment.verdicts import judge_differences
 from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
-from sessionizer.lineage.fingerprint import CHECKPOINT_FORMAT, DELTA, RELEASE, SPARK, Fingerprint, digest_of
+from sessionizer.lineage.fingerprint import CHECKPOINT_FORMAT, PROGRAMS, RELEASE, Fingerprint, digest_of
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.stream_spec.decisions import Change, document_of
 from sessionizer.stream_spec.effect import Verdict
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SPECS: Final = "dags/streams"
 PACKAGE: Final = "jobs/sessionizer"
 LOCK: Final = "requirements.lock"
-_LOCKED: Final = {SPARK: "pyspark", DELTA: "delta-spark", "pyarrow": "pyarrow"}
 _VERSION: Final = re.compile(r"^(?:__version__|version) = \"([^\"]+)\"", re.MULTILINE)
 _FORMAT: Final = re.compile(r"^CHECKPOINT_FORMAT: Final = (\d+)", re.MULTILINE)
 _REVISION: Final = re.compile(r"^REVISION: Final = \"([^\"]+)\"", re.MULTILINE)
@@ -62,8 +61,8 @@ class Checkout:
         if not self.has_code:
             return Side(spec, Fingerprint("", {}), CHECKPOINT_FORMAT, REVISION)
         package = self.root / PACKAGE
-        checkpoint_format = _find_in_file(_FORMAT, package / "lineage" / "checkpoint_record.py")
-        revision = _find_in_file(_REVISION, package / "core" / "wire" / "rows.py")
+        checkpoint_format = _find(_FORMAT, *(package / "lineage").glob("*.py"))
+        revision = _find(_REVISION, *(package / "core" / "wire").glob("*.py"))
         return Side(
             spec,
             Fingerprint(digest_of(package), self._versions()),
@@ -72,20 +71,19 @@ class Checkout:
         )
 
     def _versions(self) -> dict[str, str]:
-        release = _find_in_file(_VERSION, self.root / PACKAGE / "__init__.py") or _find_in_file(
-            _VERSION, self.root / "pyproject.toml"
-        )
+        release = _find(_VERSION, self.root / PACKAGE / "__init__.py", self.root / "pyproject.toml")
         locked = {
-            name: _find_in_file(re.compile(rf"^{re.escape(package)}==([\w.]+)", re.MULTILINE), self.root / LOCK)
-            for name, package in _LOCKED.items()
+            name: _find(re.compile(rf"^{re.escape(each.package)}==([\w.]+)", re.MULTILINE), self.root / LOCK)
+            for name, each in PROGRAMS.items()
+            if each.package
         }
-        return {name: version for name, version in {RELEASE: release, **locked}.items() if version is not None}
+        return {name: version for name, version in {**locked, RELEASE: release}.items() if version is not None}
 
 
-def _find_in_file(pattern: re.Pattern[str], file: Path) -> str | None:
-    """Return the first match in ``file``, None if there is none or no such file."""
-    match = pattern.search(file.read_text(encoding="utf-8")) if file.is_file() else None
-    return None if match is None else match[1]
+def _find(pattern: re.Pattern[str], *files: Path) -> str | None:
+    """Return the first match in ``files`` that exist, None if there is none."""
+    matches = (pattern.search(file.read_text(encoding="utf-8")) for file in files if file.is_file())
+    return next((match[1] for match in matches if match is not None), None)
 
 
 NOTHING: Final = 0

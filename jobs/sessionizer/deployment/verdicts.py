@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.deployment.differences import Difference, MigrationEffects, SinkColumns, judge_change
-from sessionizer.lineage.fingerprint import DELTA, ENGINE, JAVA, PYTHON, RELEASE, SPARK, release_line
+from sessionizer.lineage.fingerprint import ENGINE, PROGRAMS, RELEASE, release_line
 from sessionizer.stream_spec.column_types import (
     PartKind,
     changed_parts,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 CODE: Final = "code"
 STATE: Final = "state"
 SETTING: Final = "setting "
-_NAMED: Final = {SPARK: "Spark", DELTA: "Delta", PYTHON: "Python", JAVA: "Java", "pyarrow": "pyarrow"}
 _STATE_STORE: Final = "spark.sql.streaming.stateStore."
 PINNED: Final = frozenset(
     {
@@ -74,15 +73,15 @@ def engine_differences(before: Side, now: Side, revisions: frozenset[str] = froz
     yield from _state(before, now, revisions)
     yield from _release(before, now)
     kept, present = before.fingerprint.versions, now.fingerprint.versions
-    for name in _NAMED:
-        if name in kept and name in present and kept[name] != present[name]:
+    for name in PROGRAMS:
+        if name != RELEASE and name in kept and name in present and kept[name] != present[name]:
             yield _program(name, kept[name], present[name])
     yield from _settings(before.fingerprint.configuration, now.fingerprint.configuration)
 
 
 def _program(name: str, kept: str, now: str) -> Difference:
     same_line = release_line(kept) == release_line(now)
-    kind = f"{_NAMED[name]} {'patch' if same_line else 'line'} changed"
+    kind = f"{PROGRAMS[name].title} {'patch' if same_line else 'line'} changed"
     if name not in ENGINE:
         reason = "open events are Arrow data, which any version reads"
         return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)

@@ -15,7 +15,7 @@ from sessionizer.errors import InvalidSpec, MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.fingerprint import JAVA, PYTHON
+from sessionizer.lineage.fingerprint import PROGRAMS
 from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer.stream_spec.effect import Verdict
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec, Upgrades
 
 
-NOT_AWAITED: Final = frozenset({PYTHON, JAVA, "pyarrow"})
+NOT_AWAITED: Final = frozenset(name for name, each in PROGRAMS.items() if not each.is_chosen)
 """Programs that no stream is stopped for. They also differ between the machine of Airflow and that of a driver."""
 
 

@@ -175,9 +175,31 @@ PYTHON: Final = "python"
 JAVA: Final = "java"
 SPARK: Final = "spark"
 DELTA: Final = "delta-spark"
-ENGINE: Final = (SPARK, DELTA)
-"""Programs that read and write a checkpoint and its tables: a driver starts only on the line that made them."""
-_PACKAGES: Final = {SPARK: "pyspark", DELTA: "delta-spark", "pyarrow": "pyarrow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Program that a lineage runs by. ``title``: its name in sentences. ``package``: the one that has its version.
+
+    ``is_engine``: it reads and writes a checkpoint and its tables, so a driver starts only on the line that made them.
+    ``is_chosen``: an environment is chosen by its version, and a stream is stopped for another one.
+    """
+
+    title: str
+    package: str = ""
+    is_engine: bool = False
+    is_chosen: bool = False
+
+
+PROGRAMS: Final = {
+    RELEASE: Program("release", "streaming-state", is_chosen=True),
+    SPARK: Program("Spark", "pyspark", is_engine=True, is_chosen=True),
+    DELTA: Program("Delta", "delta-spark", is_engine=True, is_chosen=True),
+    PYTHON: Program("Python"),
+    JAVA: Program("Java"),
+    "pyarrow": Program("pyarrow", "pyarrow"),
+}
+ENGINE: Final = tuple(name for name, each in PROGRAMS.items() if each.is_engine)
 EARLIER: Final[Mapping[str, str]] = {SPARK: "4.2.0", DELTA: "4.4.0"}
 """Versions of every lineage without this record: earlier releases ran with these only."""
 
@@ -266,9 +288,10 @@ def other_line(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, st
 
 def _installed_versions() -> dict[str, str]:
     found = dict[str, str]()
-    for name, package in _PACKAGES.items():
+    for name, program in PROGRAMS.items():
         try:
-            found[name] = importlib.metadata.version(package)
+            if program.package and name != RELEASE:
+                found[name] = importlib.metadata.version(program.package)
         except importlib.metadata.PackageNotFoundError:  # such as beside Airflow, which needs no Spark
             continue
     return found

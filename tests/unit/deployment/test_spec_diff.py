@@ -1,15 +1,17 @@
 """The differences of two checkouts, as a pull request shows them."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from sessionizer.deployment.spec_diff import NOTHING, POSSIBLE, REFUSED, Checkout, SpecDiff, new_migrations
+from sessionizer.core.wire.rows import REVISION
+from sessionizer.deployment.spec_diff import NOTHING, PACKAGE, POSSIBLE, REFUSED, Checkout, SpecDiff, new_migrations
 from sessionizer.errors import UnknownStream
-from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, code_digest
+from sessionizer.lineage.fingerprint import CHECKPOINT_FORMAT, DELTA, RELEASE, SPARK, code_digest
 from support.places import REPOSITORY
 from support.streams.stage import clicks_spec
 
@@ -69,6 +71,21 @@ def test_a_checkout_of_the_product_tells_its_code_and_its_locked_versions() -> N
     assert side.fingerprint.code == code_digest()
     assert {RELEASE, SPARK, DELTA} <= side.fingerprint.versions.keys()
     assert SpecDiff.between("clicks", side, side).exit_code == NOTHING
+
+
+def test_a_checkout_with_another_layout_of_the_state_differs(tmp_path: Path) -> None:
+    """The number was read from a file that had been folded into another one, so it was always this release's."""
+    with_code = checkout(tmp_path / "code")
+    for package in ("lineage", "core/wire"):
+        shutil.copytree(REPOSITORY / PACKAGE / package, with_code.root / PACKAGE / package)
+    side = with_code.side("clicks")
+    assert (side.checkpoint_format, side.revision) == (CHECKPOINT_FORMAT, REVISION)
+    numbers = {"lineage": f"CHECKPOINT_FORMAT: Final = {CHECKPOINT_FORMAT}", "core/wire": 'REVISION: Final = "'}
+    for package, now in numbers.items():
+        (file,) = (file for file in (with_code.root / PACKAGE / package).glob("*.py") if f"\n{now}" in file.read_text())
+        file.write_text(file.read_text().replace(f"\n{now}", f"\n{now}9"))
+    later = with_code.side("clicks")
+    assert (later.checkpoint_format, later.revision) == (int(f"{CHECKPOINT_FORMAT}9"), f"9{REVISION}")
 
 
 def test_a_stream_that_is_not_in_it_is_refused(tmp_path: Path) -> None:
