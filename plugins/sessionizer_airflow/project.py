@@ -69,14 +69,8 @@ class Folders:
 
     def argv(self) -> tuple[str, ...]:
         """Return the options that name the folders."""
-        return ("--home", str(self.home), "--streams", str(self.streams), *self._data_option())
-
-    def argv_without_streams(self) -> tuple[str, ...]:
-        """Return the options without the folder of specs, for verbs of a stream that ran and keeps its spec."""
-        return ("--home", str(self.home), *self._data_option())
-
-    def _data_option(self) -> tuple[str, ...]:
-        return () if self.data is None else ("--data", self.data)
+        data = () if self.data is None else ("--data", self.data)
+        return ("--home", str(self.home), "--streams", str(self.streams), *data)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,17 @@ from sessionizer.cli.run import run, stop
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import diff, spec
 from sessionizer.cli.state_commands.abandon import abandon
-from sessionizer.cli.state_commands.changes import apply, promote, rescale, restore, rollback, seed, switch, upgrade
+from sessionizer.cli.state_commands.changes import (
+    apply,
+    carry_out,
+    promote,
+    rescale,
+    restore,
+    rollback,
+    seed,
+    switch,
+    upgrade,
+)
 from sessionizer.cli.status import status, timeline
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
 from sessionizer.errors import InvalidSpec, SessionizerError
@@ -57,8 +67,8 @@ app = typer.Typer(
 )
 CommandLine.app = app
 for command in (
-    run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status,
-    timeline, find, tables, compact, history, report, home, page, bundle, doctor,
+    run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, carry_out, abandon, diff, prove,
+    status, timeline, find, tables, compact, history, report, home, page, bundle, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(spec, name="spec")

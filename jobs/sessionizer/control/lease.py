@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.operation_record import APPROVED_COMMAND_FILE, PLAN_FILE
+from sessionizer.control.records.operation_record import REQUEST_FILE
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
     LEASE_COPY,
@@ -52,7 +52,7 @@ ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""
 
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which records and notes of earlier drivers and commands, and plans, are kept for display."""
+"""Seconds for which records of earlier drivers, and requests of commands, are kept for display."""
 
 LOGS_KEPT: Final = 20
 """Number of earlier drivers whose logs are kept."""
@@ -68,8 +68,7 @@ def sweep(home: StreamHome, uid: str) -> None:
     for folder in {home.control, home.own}:
         for pattern in FILES_OF_DRIVERS:
             _remove_older(folder, pattern, FORGOTTEN_AFTER_S)
-    for file in (PLAN_FILE, APPROVED_COMMAND_FILE):
-        _remove_older(file.folder(home), "*.json", FORGOTTEN_AFTER_S)
+    _remove_older(REQUEST_FILE.folder(home), "*.json", FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
 

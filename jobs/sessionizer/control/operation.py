@@ -7,7 +7,6 @@ because another process may have finished it.
 
 from __future__ import annotations
 
-import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from sessionizer.home.control_store import Store
 from sessionizer.home.names import mint_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -133,13 +132,14 @@ def new_operation(  # noqa: PLR0913  what a record says at first
     leaves: tuple[str, int],
     *,
     savepoint: str = "",
-    options: Sequence[str] = (),
+    request: Mapping[str, Any] | None = None,
     decided: Mapping[str, Any] | None = None,
 ) -> OperationRecord:
     """Return the record of an operation that ``by`` approves now. It is not written.
 
     ``leaves`` is the lineage and its newest batch. After the operation the stream's desired state is restored. If an
-    earlier command was killed, the state that it had saved is used. ``decided``: the fields that the digest covers.
+    earlier command was killed, the state that it had saved is used. ``request``: the command as JSON. ``decided``: the
+    fields that the digest covers.
     """
     now, desired = epoch_ms(), read_desired(home)
     wanted = (
@@ -156,7 +156,7 @@ def new_operation(  # noqa: PLR0913  what a record says at first
         batch_from=leaves[1],
         wanted=wanted,
         begun_at=now,
-        options=shlex.join(options),
+        request=request or {},
         step_at=now,
         decided=decided or {},
     )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sessionizer.control.records.operation_record import read_operations, read_plans
+from sessionizer.control.records.operation_record import read_operations, read_requests
 from sessionizer.counts import count_text
 from sessionizer.errors import PlanChanged, SessionizerError
 from sessionizer.home.clock import moment_text
@@ -95,7 +95,7 @@ def find_decided(home: StreamHome, digest: str) -> Mapping[str, Any]:
     Empty if none has them. Never raises, because the user's error matters more.
     """
     with suppress(SessionizerError):
-        kept: list[Decided] = [*read_plans(home), *read_operations(home)]
+        kept: list[Decided] = [*read_requests(home), *read_operations(home)]
         return next((each.decided for each in kept if each.digest == digest and each.decided), {})
     return {}
 

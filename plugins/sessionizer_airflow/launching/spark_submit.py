@@ -124,39 +124,10 @@ def savepoint_argv(folders: Folders, stream: str, savepoint: str, *, why: str, n
     return _argv(folders, stream, "savepoint", "create", options=options)
 
 
+def carry_out_argv(folders: Folders, stream: str, operation: str) -> tuple[str, ...]:
+    """Return the arguments that do the next step of an operation: its plan, or all steps once it is approved."""
+    return _argv(folders, stream, "carry-out", options=(check_identifier("operation", operation),))
+
+
 def _argv(folders: Folders, stream: str, *verb: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     return (*folders.list_global_options(), *verb, check_name("name", stream), *options, *folders.argv())
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateCall:
-    """Call of a ``verb`` that changes the state of ``stream``, with the ``options`` of its command as typed.
-
-    ``reads_spec``: whether the verb reads the stream's file, and not only the stream's records.
-    """
-
-    verb: str
-    stream: str
-    savepoint: str | None
-    options: tuple[str, ...]
-    reads_spec: bool
-    folders: Folders
-
-    def __post_init__(self) -> None:
-        check_identifier("verb", self.verb)
-        check_name("name", self.stream)
-        if self.savepoint is not None:
-            check_identifier("savepoint", self.savepoint)
-
-    def planned(self, request: str) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py`` to make its plan and keep it as that of ``request``."""
-        return self._argv("--keep-plan", check_identifier("request", request))
-
-    def approved(self, digest: str, by: str) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py`` to carry out the plan that ``by`` approved by its ``digest``."""
-        return self._argv("--approve", check_identifier("digest", digest), "--by", by)
-
-    def _argv(self, *more: str) -> tuple[str, ...]:
-        to = () if self.savepoint is None else (self.savepoint,)
-        folders = self.folders.argv() if self.reads_spec else self.folders.argv_without_streams()
-        return (*self.folders.list_global_options(), self.verb, self.stream, *to, *self.options, *more, *folders)

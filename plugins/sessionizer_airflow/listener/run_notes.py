@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from airflow.listeners import hookimpl
 
 from sessionizer_airflow.internals import find_returned_tasks
-from sessionizer_airflow.operating.results import is_operate, join_label, result_of, savepoint_id_of, title_of
+from sessionizer_airflow.operating.request import id_of_run
+from sessionizer_airflow.operating.results import is_operate, join_label, result_of, title_of
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -53,5 +54,5 @@ def note_run(run: DagRun, *, succeeded: bool | None = None) -> None:
 
 def _result(run: DagRun, *, succeeded: bool) -> str:
     states = {task.task_id: None if task.state is None else str(task.state) for task in run.task_instances}
-    savepoint = savepoint_id_of(run.run_id, run.run_after)
+    savepoint = id_of_run(run.run_id, run.run_after)
     return result_of(states, find_returned_tasks(run), savepoint, succeeded=succeeded)

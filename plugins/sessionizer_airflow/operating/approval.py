@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import string
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 
-from sessionizer.control.records.operation_record import IN_AIRFLOW, PlanRecord, require_plan
+from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, require_request, write_request
 from sessionizer.errors import TerminalError
+from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.request import Request, operation_id
 from sessionizer_airflow.operating.results import TEMPLATE, show_label, window_for_approval
 from sessionizer_airflow.project import read_approvers
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer_airflow.project import Project
 
 
@@ -61,32 +63,12 @@ class ApprovalSettings:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Approved:
-    """The plan that user or policy ``by`` approved by its ``digest``, made at ``planned_at`` (epoch ms).
-
-    ``savepoint``: its target, if any. ``options``: the other options of its command, as typed.
-    """
-
-    savepoint: str
-    options: str
-    digest: str
-    by: str
-    planned_at: int = 0
-    """Time of the plan (epoch ms). 0 if an earlier release handed the approval on."""
-
-    @classmethod
-    def of(cls, plan: PlanRecord, by: str) -> Approved:
-        """Return the plan as approved ``by`` a user or a policy."""
-        return cls(savepoint=plan.savepoint, options=plan.options, digest=plan.digest, planned_at=plan.made_at, by=by)
-
-
 class ApprovePlan(ApprovalOperator):
-    """Task that shows the plan of the run's request, waits without a worker, and returns the approved plan.
+    """Task that shows the plan of the run's request, waits without a worker, and records the approval.
 
     Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs. Airflow
     keeps the text that an approval showed, and shows it again when the task is cleared. The request keeps its plan as
-    well, so that the shown and the approved plan are always the same.
+    well, so that the shown and the approved plan are always the same. It returns the name of the user who approved.
 
     In a run of the schedule the patience ends with the maintenance window. The policy ``apply`` approves a plan with
     exactly the options of the spec, because such a plan is possible only if open sessions lack nothing.
@@ -105,8 +87,8 @@ class ApprovePlan(ApprovalOperator):
         self.project = project
         self.settings = settings
 
-    def execute(self, context: Context) -> dict[str, Any] | None:
-        """Show the plan, and park the task. Return the plan if the policy of the open window approves it."""
+    def execute(self, context: Context) -> str | None:
+        """Show the plan, and park the task, unless the policy of the open window approves it."""
         request, plan = self._asked(context)
         window = window_for_approval(context, self.project.streams, request.stream)
         show_label(context, "waits for approval" if plan.possible else "plan refused")
@@ -114,10 +96,12 @@ class ApprovePlan(ApprovalOperator):
             again = "run this DAG again. If the plan changes nothing, you need not act"
             remedy = COMMANDS[plan.verb].when_impossible.format(again=again, stream=plan.stream)
             raise PersonNeeded(plan.text, remedy)
-        if window is not None and window.policy is UpgradePolicy.APPLY and plan.options == window.options:
+        if window is not None and window.policy is UpgradePolicy.APPLY and plan.request == window.request:
             self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
             show_label(context, "approved by its policy")
-            return asdict(Approved.of(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}"))
+            return self._approve(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}")
+        if plan.has_done(OperationStage.APPROVED):  # the task was cleared: the earlier answer no longer counts
+            write_request(self.project.home_of(request.stream), replace(plan, step=OperationStage.PLANNED))
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
         self.response_timeout = timedelta(milliseconds=patience_ms)
         asker = context["dag_run"].triggering_user_name
@@ -125,8 +109,8 @@ class ApprovePlan(ApprovalOperator):
         super().execute(context)
         return None
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any] | None:
-        """Handle the answer: hand on the approved plan, or skip what follows."""
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> str | None:
+        """Handle the answer: record the approval, or skip what follows."""
         answer = super().execute_complete(context, event)
         by = name_user(answer["responded_by_user"])
         self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
@@ -137,12 +121,18 @@ class ApprovePlan(ApprovalOperator):
         _, plan = self._asked(context)
         asker = context["dag_run"].triggering_user_name
         asked = f", asked by {asker}" if asker and asker != by else ""
-        return asdict(Approved.of(plan, f"{by}{asked}{IN_AIRFLOW}"))
+        return self._approve(plan, f"{by}{asked}{IN_AIRFLOW}")
 
-    def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
+    def _approve(self, plan: OperationRecord, by: str) -> str:
+        now = epoch_ms()
+        approved = replace(plan, step=OperationStage.APPROVED, by=by, begun_at=now, step_at=now)
+        write_request(self.project.home_of(plan.stream), approved)
+        return by
+
+    def _asked(self, context: Context) -> tuple[Request, OperationRecord]:
         try:
-            request = Request.parse_form(context["run_id"], context["params"])
-            return request, require_plan(self.project.home_of(request.stream), request.id)
+            request = Request.parse_form(context["params"])
+            return request, require_request(self.project.home_of(request.stream), operation_id(context))
         except TerminalError as error:
             raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
 
@@ -154,7 +144,7 @@ class TellApprovers(BaseNotifier):
         """Send the alert. Never raises."""
         task = context["task"]
         assert isinstance(task, ApprovePlan)  # noqa: S101  it is theirs
-        request = Request.parse_form(context["run_id"], context["params"])
+        request = Request.parse_form(context["params"])
         notify(approval_alert(request.stream, task.subject, link_to(task, context)), log.warning)
 
 
@@ -177,12 +167,12 @@ def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
     )
 
 
-def subject_of(plan: PlanRecord) -> str:
+def subject_of(plan: OperationRecord) -> str:
     """Summarize the plan in one line."""
     return f"{plan.verb.capitalize()} {plan.stream}{f' to savepoint {plan.savepoint}' if plan.savepoint else ''}?"
 
 
-def body_of(plan: PlanRecord, why: str, patience_ms: int, asker: str | None = None) -> str:
+def body_of(plan: OperationRecord, why: str, patience_ms: int, asker: str | None = None) -> str:
     """Format the plan, a line for each of its lines without markup, and the effect of each answer or of none."""
     told, *lines = plan.text.splitlines()
     lines += [f"why: {' '.join(why.split())}"] if why else []

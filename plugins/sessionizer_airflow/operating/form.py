@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sessionizer.state.commands.seeds import (
     PASSWORD,
+    Seed,
     leads_to,
 )
 from sessionizer_airflow.errors import UnusableDatabaseConnection
@@ -26,7 +27,7 @@ from sessionizer_airflow.operating.request import form_fields, purposes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.state.commands.command import Option
+    from sessionizer.state.commands.command import Command, Option
     from sessionizer_airflow.operating.request import Request
 
 
@@ -102,8 +103,6 @@ def schema_of(option: Option) -> dict[str, Any]:
     }
 
 
-HISTORY: Final = "--history"
-
 AGAIN: Final = "clear the failed task"
 
 ADD: Final = (
@@ -140,14 +139,14 @@ class DatabaseUser:
             )
         return cls(connection, found.host or "", found.port, found.login, found.password)
 
-    def require_theirs(self, arguments: Sequence[str]) -> None:
-        """Check that a job with these arguments gives the password to the connection's host only.
+    def require_theirs(self, command: Command | None) -> None:
+        """Check that the job of a seed gives the password to the connection's host only.
 
         A user who may fill in a form may not read what a connection keeps secret.
 
         Raises UnusableDatabaseConnection.
         """
-        url = arguments[arguments.index(HISTORY) + 1]
+        url = command.history if isinstance(command, Seed) else ""
         if not leads_to(url, self.host, self.port):
             place = f"{self.host}:{self.port}" if self.port else self.host
             allowed = (
@@ -178,4 +177,4 @@ class DatabaseUser:
 def require_user(request: Request) -> None:
     """Refuse the form of a run before anything is started. Raises UnusableDatabaseConnection."""
     if request.connection is not None:
-        DatabaseUser.of(request.connection).require_theirs(request.options)
+        DatabaseUser.of(request.connection).require_theirs(request.command)

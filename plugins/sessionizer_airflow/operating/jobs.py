@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import shlex
 from abc import abstractmethod
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.records.operation_record import (
+    REQUEST_FILE,
+    OperationRecord,
+    OperationStage,
+    pending_operation,
+    read_operations,
+)
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.errors import SessionizerError, StreamBegun, TerminalError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.record_file import have_folder
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
 from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.launching.spark_submit import StateCall, savepoint_argv
-from sessionizer_airflow.operating.approval import Approved
+from sessionizer_airflow.launching.spark_submit import carry_out_argv, savepoint_argv
 from sessionizer_airflow.operating.form import DatabaseUser, require_user
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
 from sessionizer_airflow.operating.results import (
     ABANDONED,
     DONE,
@@ -37,7 +45,6 @@ from sessionizer_airflow.operating.results import (
     operation_of,
     read_remains,
     require_window,
-    savepoint_id_of,
     show_label,
 )
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
@@ -50,7 +57,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from pydantic import JsonValue
 
-    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -80,9 +86,8 @@ class ReadForm(BaseBranchOperator):
         try:
             require_user(request)
             if self.project is not None and request.operation in COMMANDS:
-                start_over = "--start-over" in request.options
-                home, savepoint = self.project.home_of(request.stream), request.savepoint or ""
-                require_startable(home, request.operation, savepoint, start_over=start_over)
+                home, start_over = self.project.home_of(request.stream), getattr(request.command, "start_over", False)
+                require_startable(home, request.operation, request.savepoint, start_over=start_over)
         except StreamBegun as error:  # another form is needed, and a cleared task has the same one
             raise PersonNeeded.wrap(error, RUN_AGAIN) from None
         except TerminalError as error:
@@ -106,9 +111,9 @@ class OperateJob(SparkBatchJob):
         show_label(context)
         try:
             user = DatabaseUser.of(request.connection) if request.connection else None
-            self.application_args = list(self.arguments(request, context))
             if user is not None:
-                user.require_theirs(self.application_args)
+                user.require_theirs(request.command)
+            self.application_args = list(self.arguments(request, context))
             given = user.export_password(self.connection) if user else nullcontext()
             self.name = f"{request.stream}.{request.operation}"
             with given:
@@ -118,26 +123,15 @@ class OperateJob(SparkBatchJob):
             raise PersonNeeded.wrap(error) from None
         except PersonNeeded as error:
             show_label(context, "failed")
-            raise PersonNeeded(error.reason, how_to_mend(error.remedy, self.next_step(request))) from None
+            raise PersonNeeded(error.reason, how_to_mend(error.remedy, self.next_step(request, context))) from None
 
-    def next_step(self, request: Request) -> str:  # noqa: ARG002 - the interface
+    def next_step(self, request: Request, context: Context) -> str:  # noqa: ARG002 - the interface
         """Return the user's next step after the cause is mended. A plan or a savepoint has changed nothing."""
         return RUN_AGAIN
 
-    @abstractmethod
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py``."""
-
-    def call_of(self, request: Request, savepoint: str | None, options: tuple[str, ...]) -> StateCall:
-        """Return the command for the request."""
-        return StateCall(
-            verb=request.operation,
-            stream=request.stream,
-            savepoint=savepoint,
-            options=options,
-            reads_spec=COMMANDS[request.operation].reads_spec,
-            folders=self.project.folders,
-        )
+        """Return the arguments of ``jobs/main.py``: the next step of the run's operation."""
+        return carry_out_argv(self.project.folders, request.stream, operation_id(context))
 
 
 class MakeSavepoint(OperateJob):
@@ -148,29 +142,40 @@ class MakeSavepoint(OperateJob):
     def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
         """Run the job. The id is the task's return value and in its label, because the form of a restore wants it."""
         super().execute(context)
-        savepoint = savepoint_id_of(context["run_id"], context["dag_run"].run_after)
+        savepoint = operation_id(context)
         self.log.info("savepoint %s: its id, for the form of a restore", savepoint)
         show_label(context, f"{SAVED}{savepoint}")
         return savepoint
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """Name the savepoint by the run, so that each try makes the same one."""
-        savepoint = savepoint_id_of(context["run_id"], context["dag_run"].run_after)
+        savepoint = operation_id(context)
         why = f"{request.why}, by " if request.why else "asked for by "
         why += find_requester(context)
         return savepoint_argv(self.project.folders, request.stream, savepoint, why=why)
 
 
 class MakePlan(OperateJob):
-    """Job that makes the plan, and keeps it in the stream's control directory under the request's id."""
+    """Job that makes the plan of the run's request, which it writes first, unless an earlier try did."""
 
-    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:  # noqa: ARG002 - the interface
-        """Return the arguments that make the plan, unless the request has one.
-
-        The plan keeps the name of a database's user, but not the password.
-        """
-        user = () if request.connection is None else ("--user", DatabaseUser.of(request.connection).login)
-        return self.call_of(request, request.savepoint, (*request.options, *user)).planned(request.id)
+    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
+        """Write the request. It keeps the name of a database's user, but not the password."""
+        command, home, now = request.command, self.project.home_of(request.stream), epoch_ms()
+        assert command is not None  # noqa: S101  a plan is made for commands only
+        if isinstance(command, Seed) and command.connection is not None:
+            command = replace(command, user=DatabaseUser.of(command.connection).login)
+        record = OperationRecord(
+            id=operation_id(context),
+            verb=request.operation,
+            stream=request.stream,
+            request=command.to_json(),
+            step=OperationStage.REQUESTED,
+            begun_at=now,
+            step_at=now,
+        )
+        have_folder(REQUEST_FILE.folder(home), "the request of an operation")
+        REQUEST_FILE.of(home, record.id).create(record)
+        return super().arguments(request, context)
 
 
 class CarryOut(OperateJob):
@@ -187,22 +192,14 @@ class CarryOut(OperateJob):
         self.settings = settings
         self.approval = approval
 
-    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
-        """Return the arguments of the approved plan, nothing newer.
-
-        The job refuses the plan if it would do something else by now.
-        """
-        approved = self._approved(context)
-        call = self.call_of(request, approved.savepoint or None, tuple(shlex.split(approved.options)))
-        return call.approved(approved.digest, approved.by)
-
     def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
         """Run the job unless a killed try has done it already. Then start the report.
 
         It returns a value because the run's note is made of it: a task that a user marked has none.
         """
-        request, approved = read_request(context, self.serves), self._approved(context)
+        request = read_request(context, self.serves)
         stream = self.project.home_of(request.stream)
+        approved = self._approved(stream, context)
         self.proves = stream, approved.planned_at
         done = operation_of(read_operations(stream), approved)
         if done is None:
@@ -219,11 +216,12 @@ class CarryOut(OperateJob):
             self._announce(context, request, approved, done)
         return DONE
 
-    def next_step(self, request: Request) -> str:
+    def next_step(self, request: Request, context: Context) -> str:
         """Return the next step, by the state in which the command left the stream."""
-        return read_remains(self.project.home_of(request.stream), request).how_to_go_on(request.stream)
+        home = self.project.home_of(request.stream)
+        return read_remains(home, request, operation_id(context)).how_to_go_on(request.stream)
 
-    def _require_not_given_up(self, context: Context, request: Request, approved: Approved) -> None:
+    def _require_not_given_up(self, context: Context, request: Request, approved: OperationRecord) -> None:
         """Raise PersonNeeded if a user gave the plan up between two tries, because a retry must not undo that."""
         user = find_abandoner(read_operations(self.project.home_of(request.stream)), approved)
         if user is not None:
@@ -231,7 +229,9 @@ class CarryOut(OperateJob):
             reason = f"{user} gave this {request.operation} up: `{abandon_command(request.stream)}`"
             raise PersonNeeded(reason, ABANDONED)
 
-    def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
+    def _announce(
+        self, context: Context, request: Request, approved: OperationRecord, done: OperationRecord | None
+    ) -> None:
         days: list[JsonValue] = [*done.days.split()] if done else []
         extra: dict[str, JsonValue] = {"stream": request.stream, "operation": request.operation, "days": days}
         if approved.savepoint:
@@ -243,14 +243,14 @@ class CarryOut(OperateJob):
         ):
             context["outlet_events"][REWRITTEN].add(asset, extra=extra)
 
-    def _approved(self, context: Context) -> Approved:
+    def _approved(self, home: StreamHome, context: Context) -> OperationRecord:
         """Return the approved plan. Raises PersonNeeded if the task before was marked, because a mark approves none."""
-        handed_on = context["ti"].xcom_pull(task_ids=self.approval)
-        if handed_on is None:
+        approved = REQUEST_FILE.of(home, operation_id(context)).require()
+        if approved is None or not approved.has_done(OperationStage.APPROVED):
             show_label(context, "not approved")
             reason = f"no user approved the plan: the task {self.approval} has no answer, because it was marked success"
             raise PersonNeeded(reason, f"clear the task {self.approval} with its downstream tasks, and answer the plan")
-        return Approved(**handed_on)
+        return approved
 
 
 def read_request(context: Context, served: Collection[str]) -> Request:
@@ -260,7 +260,7 @@ def read_request(context: Context, served: Collection[str]) -> Request:
     operations. Such a task starts only if a user marked ``read_form``, which then chose no branch.
     """
     try:
-        request = Request.parse_form(context["run_id"], context["params"])
+        request = Request.parse_form(context["params"])
     except TerminalError as error:
         raise PersonNeeded(str(error), "run this DAG again, and fill in the form as it says") from None
     if request.operation not in served:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 from sessionizer.errors import InvalidSpec
@@ -25,8 +26,11 @@ from sessionizer.stream_spec.document.names import Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
-    from sessionizer.state.commands.command import Option
+    from airflow.sdk import Context
+
+    from sessionizer.state.commands.command import Command, Option
 
 
 SAVEPOINT: Final = "savepoint"
@@ -61,46 +65,51 @@ def _declared_fields() -> Iterator[tuple[str, str, Option]]:
                 yield command, name, option
 
 
-_DIGITS: Final = 16
-
-
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Request for ``operation`` on ``stream``. ``options`` are its command's, as typed, without the ``savepoint``.
+    """Request for ``operation`` on ``stream``, with its ``command`` if it is one on the state."""
 
-    ``id`` is the request's own, the same for every try of every task of its run. ``connection``: id of the Airflow
-    connection with the user and the password of a database.
-    """
-
-    id: str
     operation: str
     stream: str
-    savepoint: str | None = None
-    options: tuple[str, ...] = ()
+    command: Command | None = None
     why: str = ""
-    connection: str | None = None
+
+    @property
+    def connection(self) -> str | None:
+        """Id of the Airflow connection with the user and the password of a database."""
+        return self.command.connection if isinstance(self.command, Seed) else None
+
+    @property
+    def savepoint(self) -> str:
+        """Id of the savepoint that a restore is asked to return to, empty for none."""
+        return (self.command.savepoint or "") if isinstance(self.command, Restore) else ""
 
     @classmethod
-    def parse_form(cls, run_id: str, form: Mapping[str, object]) -> Self:
+    def parse_form(cls, form: Mapping[str, object]) -> Self:
         """Parse the form of a run. Raises InvalidSpec, with the field as the form calls it."""
         given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
         operation, stream = str(given["verb"]), check_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
-        savepoint, connection = given.get("savepoint"), given.get("connection")
-        return cls(
-            id=request_id(run_id),
-            operation=operation,
-            stream=stream,
-            savepoint=None if savepoint is None else check_identifier("savepoint", str(savepoint)),
-            options=COMMANDS[operation].parse_form(given).argv() if operation in COMMANDS else (),
-            why=str(given.get("why", "")),
-            connection=None if connection is None else str(connection),
-        )
+        if "savepoint" in given:
+            check_identifier("savepoint", str(given["savepoint"]))
+        command = COMMANDS[operation].parse_form(given) if operation in COMMANDS else None
+        return cls(operation=operation, stream=stream, command=command, why=str(given.get("why", "")))
 
 
-def request_id(run_id: str) -> str:
-    """Return an id for the request of a run. It is a hash, because an Airflow run id may contain any character."""
-    return hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]
+_DIGITS: Final = 6
+
+
+def id_of_run(run_id: str, asked_at: datetime) -> str:
+    """Return the id of the operation or the savepoint of a run: the same for every try of every task.
+
+    Its time is that of the request. It ends with a hash, because an Airflow run id may contain any character.
+    """
+    return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]}"
+
+
+def operation_id(context: Mapping[str, Any] | Context) -> str:
+    """Return the id of the operation that the run of ``context`` asks for."""
+    return id_of_run(context["run_id"], context["dag_run"].run_after)
 
 
 def _require_fitting(operation: str, given: Mapping[str, object]) -> None:

@@ -6,14 +6,12 @@ A task's label is in Airflow's list of tasks, in the column Map Index. A run's l
 from __future__ import annotations
 
 import logging
-import shlex
 from dataclasses import dataclass
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.records.operation_record import PLAN_FILE, Ending, pending_operation, unbegun_commands
+from sessionizer.control.records.operation_record import REQUEST_FILE, Ending, pending_operation, unbegun_commands
 from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
@@ -25,20 +23,19 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, request_id
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
 from sessionizer_airflow.project import OF_WINDOW, OPERATE, UPGRADE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from datetime import datetime
     from pathlib import Path
 
     from airflow.sdk import Context
 
-    from sessionizer.control.records.operation_record import OperationRecord, PlanRecord
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import UpgradePolicy
-    from sessionizer_airflow.operating.approval import Approved
 
 
 SCHEDULED: Final = "operator_triggered"
@@ -50,13 +47,13 @@ NEXT: Final = "wait for the next window, which begins anew, or run this DAG with
 class OpenWindow:
     """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``.
 
-    ``options``: those of the upgrade that the spec wants in it, as a plan keeps them.
+    ``request``: the upgrade that the spec wants in it, as a record keeps it.
     """
 
     hours: str
     policy: UpgradePolicy | None
     left_ms: int
-    options: str = ""
+    request: JsonObject
 
 
 def is_scheduled(context: Mapping[str, Any] | Context) -> bool:
@@ -80,8 +77,8 @@ def find_window(streams: Path, stream: str) -> OpenWindow | None:
     until = upgrades.open_until(now)
     if until is None or not upgrades.begins_something:
         return None
-    options = shlex.join(Upgrade.make_for_window(upgrades).recorded())
-    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE, options)
+    request = Upgrade.make_for_window(upgrades).to_json()
+    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE, request)
 
 
 def window_for_approval(context: Context, streams: Path, stream: str) -> OpenWindow | None:
@@ -144,11 +141,6 @@ def join_label(title: str, result: str) -> str:
     return f"{title[: LONGEST - len(told)]}{told}"
 
 
-def savepoint_id_of(run_id: str, asked_at: datetime) -> str:
-    """Return the id of the savepoint that a run makes. Its time is that of the request."""
-    return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request_id(run_id)[:6]}"
-
-
 def result_of(states: Mapping[str, str | None], returned: Collection[str], savepoint: str, *, succeeded: bool) -> str:
     """Return the result of a run that is over, by the states of its tasks and the tasks that ``returned`` a value.
 
@@ -174,7 +166,7 @@ ABANDONED: Final = (
 )
 
 
-def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
+def operation_of(operations: list[OperationRecord], approved: OperationRecord) -> OperationRecord | None:
     """Return the newest of the stream's ``operations`` that carried out the approved plan.
 
     An operation that was over before the plan was made belongs to another plan. After a rollback, a new plan of the
@@ -188,7 +180,7 @@ def operation_of(operations: list[OperationRecord], approved: Approved) -> Opera
     return max(done, key=lambda each: each.step_at, default=None)
 
 
-def find_abandoner(operations: list[OperationRecord], approved: Approved) -> str | None:
+def find_abandoner(operations: list[OperationRecord], approved: OperationRecord) -> str | None:
     """Return the user who gave the approved plan up, None if no user did."""
     for each in reversed(operations):
         if each.digest == approved.digest and each.abandoned_by and each.begun_at >= approved.planned_at:
@@ -207,9 +199,9 @@ log = logging.getLogger(__name__)
 def tell_of_failure(context: Mapping[str, Any]) -> None:
     """Alert users of a failed operation, as ``on_failure_callback`` after the last try. Never raises."""
     try:
-        request = Request.parse_form(context["run_id"], context["params"])
+        request = Request.parse_form(context["params"])
         home = context["task"].project.home_of(request.stream)
-        alert = failure_alert(request, context.get("exception"), read_remains(home, request))
+        alert = failure_alert(request, context.get("exception"), read_remains(home, request, operation_id(context)))
         _note_told(home)
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
         log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
@@ -288,9 +280,9 @@ def how_to_mend(remedy: str, next_step: str) -> str:
     return PLAN_AGAIN if remedy in OUTDATED and next_step == RUN_AGAIN else f"{remedy}; {next_step}"
 
 
-def read_remains(home: StreamHome, request: Request) -> Left:
-    """Read what the failed command of the ``request`` left. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
-    pending, plan = pending_operation(home), PLAN_FILE.of(home, request.id).read()
+def read_remains(home: StreamHome, request: Request, operation: str) -> Left:
+    """Read what the failed ``operation`` of the ``request`` left. Raises DamagedFile, ControlUnreachable."""
+    pending, plan = pending_operation(home), REQUEST_FILE.of(home, operation).read()
     if pending is not None:
         return Left(pending) if _is_of(request, pending, plan) else Left(other=pending)
     if read_desired(home).state is not DesiredState.MAINTENANCE:
@@ -300,8 +292,8 @@ def read_remains(home: StreamHome, request: Request) -> Left:
     return Left(in_maintenance=True) if is_waiting or not waiting else Left(other=waiting[0])
 
 
-def _is_of(request: Request, pending: OperationRecord, plan: PlanRecord | None) -> bool:
+def _is_of(request: Request, pending: OperationRecord, plan: OperationRecord | None) -> bool:
     """Whether the ``request`` began the operation, by the digest of its plan, or may have without one."""
-    if plan is not None:
+    if plan is not None and plan.digest:
         return plan.digest == pending.digest
-    return pending.verb == request.operation and request.savepoint in {None, pending.savepoint}
+    return pending.verb == request.operation and request.savepoint in {"", pending.savepoint}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations, write_request
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.lineage.active import active_lineage, start_lineage
@@ -24,7 +24,7 @@ from sessionizer_airflow.operating.results import PLAN_AGAIN, read_remains
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.places import REPOSITORY, SUPPORT
-from support.verbs.asked_restore import RESTORE, RUN, context
+from support.verbs.asked_restore import APPROVED, OPERATION, RESTORE, context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,13 +99,13 @@ def pipes() -> Iterator[None]:
 def attempt(project: Project) -> Callable[[int], None]:
     """Have Airflow's task try for the so many-th time."""
     settings = SupervisionSettings.from_environment({})
-    approved = {"savepoint": "s1", "options": "", "digest": DIGEST, "by": "alice"}
     outlets: Any = SimpleNamespace(add=lambda *_, **__: None)
 
     def run(number: int) -> None:
         task = CarryOut(task_id="carry_out", project=project, settings=settings, approval="approve")
-        pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved, try_number=number, max_tries=5)
-        task.execute(context(RESTORE, ti=pulled, outlet_events=dict.fromkeys(task.outlets, outlets)))
+        tried = SimpleNamespace(try_number=number, max_tries=5)
+        write_request(project.home_of("clicks"), APPROVED)
+        task.execute(context(RESTORE, ti=tried, outlet_events=dict.fromkeys(task.outlets, outlets)))
 
     return run
 
@@ -132,7 +132,9 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
         assert read_launch(home) is None
     pending = pending_operation(home)
     assert pending is not None
-    assert "sessionizer abandon clicks" in read_remains(home, Request.parse_form(RUN, RESTORE)).how_to_go_on("clicks")
+    assert "sessionizer abandon clicks" in read_remains(home, Request.parse_form(RESTORE), OPERATION).how_to_go_on(
+        "clicks"
+    )
     trouble.unlink()
     attempt(3)
     (record,) = read_operations(home)

@@ -6,18 +6,19 @@ import json
 import logging
 import os
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.records.operation_record import PlanRecord
-from sessionizer.state.commands.seeds import leads_to
+from sessionizer.control.records.operation_record import require_request, write_request
+from sessionizer.state.commands.seeds import Seed, leads_to
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, read_request
-from sessionizer_airflow.operating.request import purposes, request_id
+from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.supervision.policy import SupervisionSettings
-from support.verbs.asked_restore import RUN, context
+from support.verbs.asked_restore import APPROVED, OPERATION, context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ FORM = {
     "table": "visits",
     "connection": "shop",
 }
-OPTIONS = "--history jdbc:postgresql://db:5432/shop --table visits --user ann"
+ASKED = Seed(history=FORM["history"], table="visits", connection="shop", user="ann")
 PROGRAM = """#!{python}
 import json, os, sys
 seen = {{"argv": sys.argv, "environment": dict(os.environ)}}
@@ -64,12 +65,12 @@ def plan(project: Project) -> tuple[OperateJob, dict[str, Any]]:
 
 
 def carry_out(project: Project) -> tuple[OperateJob, dict[str, Any]]:
-    approved = {"savepoint": "", "options": OPTIONS, "digest": "0123456789abcdef", "by": "alice"}
-    pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved, try_number=1, max_tries=0)
+    write_request(project.home_of("clicks"), replace(APPROVED, verb="seed", request=ASKED.to_json()))
+    tried = SimpleNamespace(try_number=1, max_tries=0)
     settings = SupervisionSettings.from_environment({})
     outlets: Any = SimpleNamespace(add=lambda *_, **__: None)
     task = CarryOut(task_id="carry_out", project=project, settings=settings, approval="approve")
-    return task, context(FORM, ti=pulled, outlet_events=dict.fromkeys(task.outlets, outlets))
+    return task, context(FORM, ti=tried, outlet_events=dict.fromkeys(task.outlets, outlets))
 
 
 @pytest.mark.parametrize("job", [plan, carry_out])
@@ -81,12 +82,14 @@ def test_the_job_alone_is_given_the_password(
     returned: Any = task.execute(given)
     seen = json.loads(spark_submit.read_text())
     assert seen["environment"]["JDBC_PASSWORD"] == PASSWORD
-    assert " ".join(seen["argv"]).count(OPTIONS) == 1
+    home = project.home_of("clicks")
+    record = require_request(home, OPERATION)
+    assert Seed.from_json(record.request) == ASKED
     rest = {name: value for name, value in seen["environment"].items() if not name.startswith("AIRFLOW_CONN_")}
     del rest["JDBC_PASSWORD"]
     rendered = {name: getattr(task, name) for name in task.template_fields}
     printed = capfd.readouterr()
-    for place in (seen["argv"], rest, rendered, vars(task), returned, caplog.text, printed.out, printed.err):
+    for place in (seen["argv"], record, rest, rendered, vars(task), returned, caplog.text, printed.out, printed.err):
         assert PASSWORD not in str(place)
     assert "reads the table" in f"{caplog.text}{printed.out}", "what the job prints is in the log"
     assert "JDBC_PASSWORD" not in os.environ, "no job of another request gets it"
@@ -98,12 +101,7 @@ def test_the_form_and_the_plan_hold_the_name_of_the_connection_only(project: Pro
     request = read_request(given, purposes())  # type: ignore[arg-type]
     assert request.connection == "shop"
     assert "ann" not in str(request)
-    assert request_id(RUN) in json.loads(spark_submit.read_text())["argv"]
-    kept = PlanRecord(
-        request=request.id, verb="seed", stream="clicks", savepoint="", options=OPTIONS, digest="0" * 16, possible=True,
-        text="", made_at=1,
-    )  # fmt: skip
-    assert PASSWORD not in str(kept.to_json())
+    assert OPERATION in json.loads(spark_submit.read_text())["argv"]
 
 
 @pytest.mark.parametrize("job", [plan, carry_out])

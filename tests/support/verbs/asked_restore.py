@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from sessionizer.control.records.operation_record import Ending, OperationRecord, PlanRecord
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer_airflow.operating.request import request_id
+from sessionizer.state.commands.restores import Restore
+from sessionizer_airflow.operating.request import id_of_run
 
 RUN = "manual__2026-11-23T10:00:00+00:00_x"
 RESTORE = {"verb": "restore", "stream": "clicks", "savepoint": "s1", "time": None, "why": None}
-PLAN = PlanRecord(
-    request=request_id(RUN),
+RUN_AFTER = datetime(2026, 11, 23, 10, tzinfo=UTC)
+OPERATION = id_of_run(RUN, RUN_AFTER)
+PLAN = OperationRecord(
+    id=OPERATION,
     verb="restore",
     stream="clicks",
+    request=Restore(savepoint="s1").to_json(),
+    step=OperationStage.PLANNED,
     savepoint="s1",
     digest="0123456789abcdef",
-    possible=True,
     text="stream clicks goes back to savepoint s1\n  sessions: 3 rows are deleted",
-    made_at=1,
+    planned_at=1,
+    begun_at=1,
+    step_at=1,
 )
+APPROVED = replace(PLAN, step=OperationStage.APPROVED, by="alice (Airflow)")
 
 
 def context(form: dict[str, Any], **more: Any) -> Any:
-    run = SimpleNamespace(
-        run_after=datetime(2026, 11, 23, 10, tzinfo=UTC), run_type="manual", triggering_user_name="olga"
-    )
+    run = SimpleNamespace(run_after=RUN_AFTER, run_type="manual", triggering_user_name="olga")
     return {"run_id": RUN, "params": form, "dag_run": run, **more}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord
+from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord, write_request
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import have_folder
@@ -35,3 +36,10 @@ def write_operation(home: StreamHome, record: OperationRecord) -> None:
     """Write the record, as a command leaves it."""
     have_folder(OPERATION_FILE.folder(home), "the record of an operation")
     OPERATION_FILE.of(home, record.id).write(record)
+
+
+def leave_waiting(home: StreamHome, record: OperationRecord) -> OperationRecord:
+    """Write the record, as a command leaves it that was approved and waits for the stream. Return it."""
+    waiting = replace(record, asked_at=record.begun_at)
+    write_request(home, waiting)
+    return waiting

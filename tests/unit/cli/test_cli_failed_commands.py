@@ -64,9 +64,8 @@ def home(platform: Platform) -> StreamHome:
 
 def begun(home: StreamHome, verb: str = "restore", step: OperationStage = OperationStage.STOPPED) -> OperationRecord:
     """Leave an operation behind, as a command that was killed does."""
-    options = ("--canary", "3")
     savepoint = "monday" if verb == "restore" else ""
-    record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint, options=options)
+    record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint)
     record = record.record_step(step)
     write_operation(home, record)
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why=verb, afterwards=record.wanted)
@@ -231,7 +230,7 @@ def test_a_command_that_is_given_up_while_it_waits_ends_at_once_and_leaves_the_n
     given_up, later = (new_operation(home, "restore", DIGEST, "ann", leaves, savepoint=to) for to in ("wrong", "right"))
     with ThreadPoolExecutor() as pool:
         first = pool.submit(carry_out, home, given_up, "tests", 30, fail(home, AssertionError()))
-        eventually(lambda: unbegun_commands(home) == [given_up])
+        eventually(lambda: [each.id for each in unbegun_commands(home)] == [given_up.id])
         assert abandon(platform) is None
         with pytest.raises(DriverStillRuns) as raised:
             carry_out(home, later, "tests", 0.1, fail(home, AssertionError()))

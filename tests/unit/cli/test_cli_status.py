@@ -35,8 +35,6 @@ from sessionizer.lineage.canary.canary_record import read_canary, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
-from sessionizer.state.commands.restores import Restore
-from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.lineages.table_changes import NotifiedChanges, TableChange
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.processes.fabricated_platform import beat, make_canary
@@ -206,20 +204,11 @@ def test_only_an_expressed_wish_is_missed(platform: Platform, reviewed: Reviewed
     reviewed(below_table(platform))
 
 
-def test_a_pending_restore_is_shown_with_where_its_savepoint_is(platform: Platform, reviewed: Reviewed) -> None:
+def test_a_pending_restore_is_shown_with_how_to_resume_it(platform: Platform, reviewed: Reviewed) -> None:
     home = platform.add("clicks")
     home.prepare()
-    options = Restore(folder="hdfs://nn/vault").recorded()
-    record = new_operation(home, "restore", "0123456789abcdef", "al", ("a", 1), savepoint="middle", options=options)
-    write_operation(home, record)
-    reviewed(below_table(platform))
-
-
-def test_what_has_no_savepoint_is_shown_with_what_it_was_given(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("clicks")
-    home.prepare()
-    options = Seed(history="/lake/old clicks", backfill=True).recorded()
-    write_operation(home, new_operation(home, "seed", "0123456789abcdef", "alice", ("", -1), options=options))
+    record = new_operation(home, "restore", "0123456789abcdef", "al", ("a", 1), savepoint="middle")
+    write_operation(home, replace(record, id="20261128T230000-abc123"))
     reviewed(below_table(platform))
 
 

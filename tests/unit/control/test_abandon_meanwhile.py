@@ -20,14 +20,13 @@ from sessionizer.control.records.operation_record import (
     OperationRecord,
     OperationStage,
     abandon_unbegun,
-    note_approved,
     read_operations,
     unbegun_commands,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn
 from sessionizer.lineage.active import start_lineage
-from support.verbs.begun_restore import write_operation
+from support.verbs.begun_restore import leave_waiting, write_operation
 from support.verbs.scripted_runner import ScriptedRunner, lose_lease
 
 if TYPE_CHECKING:
@@ -159,8 +158,7 @@ def test_abandon_that_comes_too_late_leaves_the_command_its_maintenance(
 def test_abandon_that_was_killed_before_it_ended_the_maintenance_is_typed_again(
     platform: Platform, home: StreamHome, verb: str, then: DesiredState
 ) -> None:
-    record = approved(home, verb)
-    note_approved(home, record)
+    record = leave_waiting(home, approved(home, verb))
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why=verb, afterwards=DesiredState.RUNNING)
     assert abandon_unbegun(home, record, "olga")
     assert type_abandon(platform) is None
@@ -171,17 +169,15 @@ def test_abandon_leaves_a_command_that_was_approved_meanwhile_its_maintenance(
     platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def approve_another(where: StreamHome, command: OperationRecord, by: str) -> bool:
-        note_approved(where, later)
+        later.append(leave_waiting(where, approved(where, "restore", record.lineage_from)))
         return abandon_unbegun(where, command, by)
 
-    record = approved(home)
-    later = approved(home, "restore", record.lineage_from)
-    note_approved(home, record)
+    record, later = leave_waiting(home, approved(home)), list[OperationRecord]()
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why="", afterwards=DesiredState.RUNNING)
     monkeypatch.setattr(abandon, "abandon_unbegun", approve_another)
     assert type_abandon(platform) is None
     assert read_desired(home).state is DesiredState.MAINTENANCE
-    assert unbegun_commands(home) == [later]
+    assert unbegun_commands(home) == later
 
 
 def test_abandon_that_was_overtaken_by_itself_does_not_give_the_others_lease_up(

@@ -1,4 +1,4 @@
-"""The notes of commands before their first step, which outlive a start or a stop of their stream."""
+"""Approved commands before their first step, which outlive a start or a stop of their stream."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
-    APPROVED_COMMAND_FILE,
+    REQUEST_FILE,
     OperationStage,
     abandon_unbegun,
     forget_approved,
-    note_approved,
     read_operations,
     unbegun_commands,
 )
@@ -21,7 +20,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.names import mint_id
 from support.places import opened
-from support.verbs.begun_restore import write_operation
+from support.verbs.begun_restore import leave_waiting, write_operation
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
 def noted(home: StreamHome, verb: str = "rescale", *, lineage: str = "old", minutes_ago: int = 0) -> OperationRecord:
     record = new_operation(home, verb, "0123456789abcdef", "ann", (lineage, 7))
     begun_at = record.begun_at - minutes_ago * MINUTE
-    record = replace(record, id=mint_id(begun_at), begun_at=begun_at)
-    note_approved(home, record)
-    return record
+    return leave_waiting(home, replace(record, id=mint_id(begun_at), begun_at=begun_at))
 
 
 def test_a_command_is_unbegun_until_its_first_step(home: StreamHome) -> None:
@@ -84,11 +81,11 @@ def test_a_command_in_place_leaves_others_waiting(home: StreamHome) -> None:
 
 def test_damage_of_a_note_does_not_fail_a_command(home: StreamHome) -> None:
     record = noted(home)
-    opened(APPROVED_COMMAND_FILE.of(home, record.id).path).write_text("{")
+    opened(REQUEST_FILE.of(home, record.id).path).write_text("{")
     forget_approved(home, record)
 
 
 def test_damage_does_not_pass_for_no_command(home: StreamHome) -> None:
-    opened(APPROVED_COMMAND_FILE.of(home, noted(home).id).path).write_text("{")
-    with pytest.raises(DamagedFile, match="approved_command"):
+    opened(REQUEST_FILE.of(home, noted(home).id).path).write_text("{")
+    with pytest.raises(DamagedFile, match="requests"):
         unbegun_commands(home)

@@ -8,7 +8,7 @@ from sessionizer.cli.state_commands import operation_run
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records import supervision_records as desired_state
-from sessionizer.control.records.operation_record import OperationRecord, note_approved
+from sessionizer.control.records.operation_record import OperationRecord, write_request
 from sessionizer.control.records.supervision_records import (
     DESIRED_FILE,
     USER_FILE,
@@ -116,13 +116,13 @@ def test_a_stop_while_a_command_asks_for_the_stream_holds_after_it(
 ) -> None:
     def stop_first(where: StreamHome, record: OperationRecord) -> None:
         write_desired(where, STOPPED, by="tom", why="the machine goes")
-        note_approved(where, record)
+        write_request(where, record)
 
     home = platform.add("clicks")
     home.prepare()
     home.prepare_data()
     lineage = start_lineage(home)
     record = new_operation(home, "rescale", "0123456789abcdef", "ann", (lineage, 7))
-    monkeypatch.setattr(operation_run, "note_approved", stop_first)
+    monkeypatch.setattr(operation_run, "write_request", stop_first)
     carry_out(home, record, "tests", 1, ScriptedRunner(home=home, work=lambda *_: lineage))
     assert (read_desired(home).state, read_desired(home).by) == (STOPPED, "tom")

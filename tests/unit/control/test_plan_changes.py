@@ -12,11 +12,11 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.plan_changes import LISTED, DecidedFields, list_differences, require_approved
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
-    PLAN_FILE,
-    PlanRecord,
-    keep_plan_of,
+    REQUEST_FILE,
+    OperationRecord,
+    OperationStage,
     pending_operation,
-    read_plans,
+    write_request,
 )
 from sessionizer.errors import PlanChanged
 from sessionizer.lineage.canary.judge import CanaryTerms
@@ -93,17 +93,17 @@ def refused(home: StreamHome) -> PlanChanged:
     return raised.value
 
 
-def kept(decided: DecidedFields) -> PlanRecord:
-    return PlanRecord(
-        request="r1", verb="rollback", stream="clicks", savepoint="", digest=decided.digest, possible=True, text="",
-        made_at=1, decided=decided.decided,
+def planned(decided: DecidedFields) -> OperationRecord:
+    return OperationRecord(
+        id="r1", verb="rollback", stream="clicks", digest=decided.digest, decided=decided.decided,
+        step=OperationStage.PLANNED, begun_at=1, step_at=1,
     )  # fmt: skip
 
 
 def test_the_approved_plan_is_found_among_those_that_were_kept(home: StreamHome) -> None:
     require_approved(home, NOW.digest, NOW)
     assert refused(home).differences == ()
-    keep_plan_of(home, kept(BEFORE))
+    write_request(home, planned(BEFORE))
     error = refused(home)
     assert error.differences == CHANGED
     assert all(each in str(error) for each in CHANGED)
@@ -117,11 +117,10 @@ def test_the_approved_plan_is_found_in_the_record_of_its_operation(home: StreamH
 
 
 def test_records_of_an_earlier_release_and_damaged_ones_say_less(home: StreamHome) -> None:
-    keep_plan_of(home, replace(kept(BEFORE), decided={}))
+    write_request(home, replace(planned(BEFORE), decided={}))
     write_operation(home, new_operation(home, "rollback", BEFORE.digest, "ann", ("l1", 7)))
     assert refused(home).differences == ()
-    (plan,) = read_plans(home)
-    for file in (PLAN_FILE.of(home, plan.request), OPERATION_FILE.of(home, "o")):
+    for file in (REQUEST_FILE.of(home, "r1"), OPERATION_FILE.of(home, "o")):
         file.path.write_text("{")
         assert refused(home).differences == ()
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.control.records.driver_records import Heartbeat, Phase
-from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, note_approved
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord, Vacancy
 from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus, judge_status
@@ -22,7 +22,7 @@ from sessionizer.control.status.unfinished_operation import (
 )
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, SECOND
-from support.verbs.begun_restore import write_operation
+from support.verbs.begun_restore import leave_waiting, write_operation
 
 if TYPE_CHECKING:
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
@@ -143,7 +143,7 @@ def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> No
 
 def test_a_command_that_was_killed_before_it_had_a_record_is_named(home: StreamHome) -> None:
     dead = judge_status(DEAD, NOW)
-    note_approved(home, PENDING)
+    leave_waiting(home, PENDING)
     noted = read_unfinished_of(home, None, dead, NOW)
     assert noted is not None
     assert "carry_out" in noted.go_on

@@ -25,8 +25,8 @@ def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, m
 CONTROL_FILES = {
     "desired.json", "desired_by_user.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json",
     "health.json", "watch.json", "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json",
-    "compaction.json", "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json",
-    "stop.a", "excluded_ranges/a.json", "approved_commands/a.json",
+    "compaction.json", "lineage.json", "operations/a.json", "history/mark.a.json", "exit.a.json",
+    "stop.a", "excluded_ranges/a.json", "requests/a.json",
 }  # fmt: skip
 LINEAGE_FILES = {
     "spec.json", "types.json", "drained.json", "excluded_ranges.json", "source.json", "checkpoint.json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,8 +29,12 @@ from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
+from sessionizer.state.commands.moves import Rescale, Switch
 from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.restores import Restore, Rollback
+from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.steps import Activate, WriteSpec
+from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
 from support.streams.drawn_logs import drawn_cases
@@ -38,6 +43,7 @@ from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, pl
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Command
 
 OTHER = "f" * 16
 SINK = {"sink": {"path": None}, "source": {"format": "files", "path": "feed"}}
@@ -183,8 +189,17 @@ def require_nothing_else_begins(home: StreamHome, verb: str) -> None:
             require_startable(home, other)
 
 
-def test_a_killed_command_is_resumed_with_every_option_that_it_was_given() -> None:
-    """The record has the savepoint of a time, and a plan that was looked into deeper is the same plan."""
-    options = [(name, field, each) for name, command in COMMANDS.items() for field, each in command.options().items()]
-    dropped = {(name, field) for name, field, each in options if each.is_typed and not each.is_recorded}
-    assert dropped == {("restore", "time"), ("upgrade", "deep")}
+@pytest.mark.parametrize(
+    "command",
+    [
+        Restore(time="2026-11-23T10:00Z", exclude=("a b", "c"), canary=3, roll_back_if_failed=True),
+        Rollback(),
+        Rescale(key_groups=8),
+        Switch(start_at="latest", leave_unread=True),
+        Apply(accept=("mapping.key",), new_lineage=True),
+        Upgrade(prove=True, deep=True),
+        Seed(history="/old clicks", backfill=True),
+    ],
+)
+def test_a_killed_command_is_resumed_with_every_option_that_it_was_given(command: Command) -> None:
+    assert type(command).from_json(json.loads(json.dumps(command.to_json()))) == command

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
-from sessionizer.cli.places import Home, Stream, home_folder, require_known_stream, stream_spec
+from sessionizer.cli.places import (  # read when a command line is built
+    Data,
+    Home,
+    Master,
+    Stream,
+    Streams,
+    home_folder,
+    require_known_stream,
+    stream_home,
+    stream_spec,
+)
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.course import (
     By,
     CommandCourse,
+    Shared,
+    Wait,
     WithoutSteps,
     approver,
     command_line,
     is_done_already,
     note_edited_file,
+    note_pending,
 )
 from sessionizer.cli.terminal import say
-from sessionizer.control.records.operation_record import OperationStage
+from sessionizer.control.records.operation_record import (
+    OPERATION_FILE,
+    REQUEST_FILE,
+    Ending,
+    OperationStage,
+    require_not_abandoned,
+)
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.deployment.upgrade_planning import plan_upgrade
-from sessionizer.errors import InvalidSpec, StreamBegun, UnknownSavepoint
+from sessionizer.errors import DamagedFile, InvalidSpec, StreamBegun, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
+from sessionizer.home.names import mint_id
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage, require_lineage
@@ -33,6 +54,7 @@ from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import keep_rescale
 from sessionizer.state.commands.moves import Division, Rescale, Switch, decide_switch, require_switch
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import Prove, new_lineage
@@ -58,7 +80,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import SavepointHome
     from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.state.commands.runner import SparkRunner
-    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.commands.command import Command, Plan
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -82,6 +104,7 @@ class RestoreCourse(CommandCourse[Restore]):
         if savepoint is not None and time is not None:
             raise InvalidSpec("--time", time, "Omit it, because SAVEPOINT is given")
         self.savepoint = savepoint or self._newest_at(str(time))
+        self.command = replace(self.command, savepoint=self.savepoint, time=None)  # a later try finds the same one
         self.why = f"{self.command.name} to {self.savepoint}"
 
     def _newest_at(self, time: str) -> str:
@@ -268,9 +291,9 @@ class ApplyCourse(OfFile):
         return False
 
     def take_up(self, plan: Plan[Any]) -> bool:
-        """Show the plan. End with the code of a refusal, unless the plan is kept for a process elsewhere."""
+        """Show the plan. End with the code of a refusal, unless the plan is that of a request."""
         approved = super().take_up(plan)
-        if plan.decision.refused and plan.refusal is not None and self.shared.keep_plan is None:
+        if plan.decision.refused and plan.refusal is not None and self.asked is None:
             raise typer.Exit(plan.refusal.exit_code)
         return approved and plan.is_needed
 
@@ -359,10 +382,58 @@ def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
     typer.echo(promote_lineage(where, approver(by)))
 
 
-restore = command_line(Restore, RestoreCourse.run)
-rollback = command_line(Rollback, RollbackCourse.run)
-rescale = command_line(Rescale, RescaleCourse.run)
-switch = command_line(Switch, SwitchCourse.run)
-apply = command_line(Apply, ApplyCourse.run)
-upgrade = command_line(Upgrade, ApplyCourse.run)
-seed = command_line(Seed, SeedCourse.run)
+COURSES: Final[dict[type[Command], type[CommandCourse[Any]]]] = {
+    Restore: RestoreCourse,
+    Rollback: RollbackCourse,
+    Rescale: RescaleCourse,
+    Switch: SwitchCourse,
+    Apply: ApplyCourse,
+    Upgrade: ApplyCourse,
+    Seed: SeedCourse,
+}
+restore, rollback, rescale, switch, apply, upgrade, seed = (
+    command_line(command, course.run) for command, course in COURSES.items()
+)
+
+
+def carry_out(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    operation: Annotated[str, typer.Argument(metavar="ID", help="Id of the request or of the operation.")],
+    *,
+    wait: Wait = 300.0,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Make the plan of a request, run an approved one, or resume an operation that was begun."""
+    shared = Shared(stream=stream, wait=wait, streams=streams, home=home, data=data, master=master)
+    with note_pending(shared):
+        _carry_out(stream_home(home, stream, data), operation, shared)
+
+
+def _carry_out(where: StreamHome, operation: str, shared: Shared) -> None:
+    """Do the next step of an operation. One that failed, and was abandoned, is tried again under another id."""
+    require_known_stream(where, shared.streams)
+    found = OPERATION_FILE.of(where, operation).require() or REQUEST_FILE.of(where, operation).require()
+    if found is None:
+        raise InvalidSpec("ID", operation, f"Give the id that `sessionizer status {where.name}` shows")
+    if found.outcome is Ending.ABANDONED and found.abandoned_by is None:
+        found = replace(found, id=mint_id(epoch_ms()))
+    elif found.outcome is Ending.DONE:
+        typer.echo(f"{found.verb} {found.id} of stream {where.name} is done, in lineage {found.lineage_to}")
+        return
+    else:
+        require_not_abandoned(where, found)
+    if found.step is OperationStage.PLANNED:
+        typer.echo(f"{found.text}\n  this plan waits for approval")
+        return
+    if found.step is not OperationStage.REQUESTED:
+        shared = replace(shared, approve=found.digest, by=found.by)
+    try:
+        command = COMMANDS[found.verb].from_json(found.request)
+    except (KeyError, ValueError) as error:
+        raise DamagedFile(
+            uri_of(OPERATION_FILE.of(where, operation).path), f"its request is unknown: {error}"
+        ) from error
+    COURSES[type(command)].run(command, shared, found)

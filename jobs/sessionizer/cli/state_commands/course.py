@@ -8,7 +8,6 @@ from __future__ import annotations
 import getpass
 import json
 import re
-import shlex
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -36,10 +35,11 @@ from sessionizer.control.plan_changes import require_approved
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
-    PlanRecord,
-    keep_plan_of,
+    OperationStage,
     pending_operation,
     read_operations,
+    require_request,
+    write_request,
 )
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import find_unfinished_operation
@@ -82,6 +82,7 @@ def _check_digest(typed: str | None) -> str | None:
 
 
 By: TypeAlias = Annotated[str | None, typer.Option(help="User who approves. Default: you.")]
+Wait: TypeAlias = Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +94,8 @@ class Shared:
         str | None,
         typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_check_digest),
     ] = None
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0
+    wait: Wait = 300.0
     by: By = None
-    keep_plan: Annotated[
-        str | None,
-        typer.Option(metavar="REQUEST", help="Keep the plan under this name, so that it can be approved elsewhere."),
-    ] = None
     as_json: AsJson = False
     streams: Streams = None
     home: Home = None
@@ -112,11 +109,8 @@ def command_line(command: type[Command], run: Callable[[Any, Shared], None]) -> 
     def call(**values: Any) -> None:
         shared = {each.name: values.pop(each.name) for each in fields(Shared) if each.name in values}
         repeated = {name: tuple(values[name] or ()) for name, each in command.options().items() if each.default == ()}
-        try:
+        with note_pending(Shared(**shared)):
             run(command(**{**values, **repeated}), Shared(**shared))
-        except SessionizerError as error:
-            _note_pending(error, Shared(**shared))
-            raise
 
     parameters = {each.name: each for each in _parameters(command)}
     call.__name__ = call.__qualname__ = command.name
@@ -155,8 +149,17 @@ def _annotate(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
     return Annotated[kind, typer.Option(each.flag, metavar=each.metavar, help=said, min=each.min, max=each.max)]
 
 
+@contextmanager
+def note_pending(shared: Shared) -> Iterator[None]:
+    """Add to an error of the block that an operation of its stream is pending, if so, and how to resume it."""
+    try:
+        yield
+    except SessionizerError as error:
+        _note_pending(error, shared)
+        raise
+
+
 def _note_pending(error: SessionizerError, shared: Shared) -> None:
-    """Add to the ``error`` of a command that an operation of its stream is pending, if so, and how to resume it."""
     if hasattr(error, "__notes__") or isinstance(error, OperationPending):
         return
     with suppress(SessionizerError):
@@ -174,24 +177,26 @@ class CommandCourse(ABC, Generic[Asked]):
     """A ``command`` with its ``shared`` options, on the stream of ``where``.
 
     ``pending``: the record of the same operation, if it was begun and is not over. ``savepoint``: its argument.
-    ``plan``: the plan that was shown. ``why``: the reason of the stop, for users.
+    ``plan``: the plan that was shown. ``why``: the reason of the stop, for users. ``asked``: the record of a request
+    that is planned or carried out, None for a command that was typed.
     """
 
     command: Asked
     shared: Shared
     where: StreamHome
+    asked: OperationRecord | None = None
     savepoint: str = ""
     why: str = ""
     pending: OperationRecord | None = field(default=None, init=False)
     plan: Plan[Any] | None = field(default=None, init=False)
 
     @classmethod
-    def run(cls, command: Asked, shared: Shared) -> None:
+    def run(cls, command: Asked, shared: Shared, asked: OperationRecord | None = None) -> None:
         """Show the plan, or carry out the approved one."""
         where = stream_home(shared.home, shared.stream, shared.data)
         if command.brings_release:
             command = replace(command, releases=other_release(where))
-        course = cls(command=command, shared=shared, where=where, why=command.name)
+        course = cls(command=command, shared=shared, where=where, asked=asked, why=command.name)
         course.choose()
         if not command.may_repeat and is_done_already(course.where, command.name, shared.approve):
             return
@@ -274,18 +279,19 @@ class CommandCourse(ABC, Generic[Asked]):
             typed = CommandLine.typed()
             for line in lines:
                 typer.echo(typed.complete(line))
-            if plan.is_possible and shared.approve != plan.digest:
+            if plan.is_possible and shared.approve != plan.digest and self.asked is None:
                 typer.echo(f"to run it: the same command with --approve {plan.digest}")
-        self._keep(plan, lines, possible=plan.is_possible)
+        self._keep(plan, plan.leaves, lines, possible=plan.is_possible)
         return self.is_approved(plan)
 
     def goes_on(self, pending: OperationRecord) -> bool:
         """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
         begun = f"the {pending.verb} of stream {pending.stream} was begun and is not finished: it goes on where it was"
-        self._keep(pending, [begun], possible=True)
+        self._keep(pending, (pending.lineage_from, pending.batch_from), [begun], possible=True)
         if self.is_approved(pending):
             return True
-        say(f"one was begun and is not finished. To resume it: the same command with --approve {pending.digest}")
+        if self.asked is None:
+            say(f"one was begun and is not finished. To resume it: the same command with --approve {pending.digest}")
         return False
 
     def is_approved(self, plan: Decided) -> bool:
@@ -307,33 +313,36 @@ class CommandCourse(ABC, Generic[Asked]):
                 approver(self.shared.by),
                 plan.leaves,
                 savepoint=self.savepoint,
-                options=self.command.recorded(),
+                request=self.command.to_json(),
                 decided=plan.decided,
             )
+            if self.asked is not None:
+                asked = self.asked
+                record = replace(record, id=asked.id, text=asked.text, planned_at=asked.planned_at)
         return carry_out(self.where, record, self.why, self.shared.wait, runner)
 
-    def _keep(self, plan: Decided, lines: list[str], *, possible: bool) -> None:
-        """Keep the plan of the request, unless it has one. A plan that a user has seen must not be replaced."""
-        request = self.shared.keep_plan
-        if request is None:
+    def _keep(self, plan: Decided, leaves: tuple[str, int], lines: list[str], *, possible: bool) -> None:
+        """Keep the plan of a request, unless it has one. A plan that a user has seen must not be replaced."""
+        if self.asked is None or self.asked.step is not OperationStage.REQUESTED:
             return
-        kept = keep_plan_of(
-            self.where,
-            PlanRecord(
-                request=request,
-                verb=self.command.name,
-                stream=self.where.name,
+        kept = require_request(self.where, self.asked.id)
+        if kept.step is OperationStage.REQUESTED:
+            kept = replace(
+                kept,
+                step=OperationStage.PLANNED,
+                request=self.command.to_json(),
                 savepoint=self.savepoint,
-                options=shlex.join(self.command.recorded()),
                 digest=plan.digest,
                 possible=possible,
                 text="\n".join(lines),
-                made_at=epoch_ms(),
+                planned_at=epoch_ms(),
                 decided=plan.decided,
-            ),
-        )
+                lineage_from=leaves[0],
+                batch_from=leaves[1],
+            )
+            write_request(self.where, kept)
         same = kept.digest == plan.digest
-        say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
+        say(f"kept as the plan of {kept.id}" if same else f"the plan of {kept.id} is {kept.digest} and stays so")
 
 
 @dataclass(frozen=True)

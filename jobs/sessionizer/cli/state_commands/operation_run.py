@@ -18,10 +18,10 @@ from sessionizer.control.records.operation_record import (
     Ending,
     OperationStage,
     forget_approved,
-    note_approved,
     pending_operation,
     require_not_abandoned,
     unbegun_commands,
+    write_request,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
@@ -60,7 +60,7 @@ def carry_out(
         desired = read_desired(where)
         wanted = _wanted_afterwards(desired, current)
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted, desired)
-        note_approved(where, replace(current, wanted=wanted))
+        write_request(where, replace(current, wanted=wanted, asked_at=asked_at))
         with hold_lease(where, job, wait_s, say, lambda: _require_not_given_up(where, record)) as lease:
             done = _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
     except Exception as error:
@@ -153,7 +153,6 @@ def _what_became_of(where: StreamHome, record: OperationRecord, failure: Session
     if pending is not None:
         return stays_stopped(pending) if pending.id == record.id else []
     if desired.state is DesiredState.MAINTENANCE:
-        # a command that no try begins any more has no note
         waits = any(each.id == record.id for each in unbegun_commands(where))
         return stays_in_maintenance(record) if waits else waits_for_another(record)
     return goes_on_as_it_was(record, desired)

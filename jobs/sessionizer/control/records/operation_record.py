@@ -1,13 +1,13 @@
-"""The records of an operation on a stream's state: its plan, and the operation from approval to outcome.
+"""The record of an operation on a stream's state: the request, its plan, the approval, and the steps to the outcome.
 
-``operations/<id>.json``: while an operation is not over no driver starts, because it might continue from a lineage some
-of whose rows are deleted. ``plans/<request>.json``: a plan that a user may approve elsewhere. A request has one plan,
-the first that was made. A later reader sees the same plan, whatever the stream did meanwhile. The digest tells at
-execution whether the plan still holds.
+``requests/<id>.json``: an operation before its first step. It blocks nothing. A request has one plan, the first that
+was made. A later reader sees the same plan, whatever the stream did meanwhile. The digest tells at execution whether
+the plan still holds. An approved one may wait for a driver's end, or for its next try. Its file outlives a start or a
+stop of the stream, so that a user can give the command up all the same. Several may wait at once.
 
-``approved_commands/<id>.json``: commands that were approved, as they were before their first step. An operation has no
-other record until then, and may wait for a driver's end or for its next try. Its file outlives a start or a stop of the
-stream, so that a user can give the command up all the same. Several commands may wait at once.
+``operations/<id>.json``: the same record from its first step on. The command that begins creates it, or the user who
+gives it up: exactly one of the two. While it is not over no driver starts, because it might continue from a lineage
+some of whose rows are deleted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.errors import ControlUnreachable, DamagedFile, OperationPending, StreamMovedOn
+from sessionizer.errors import (
+    ControlUnreachable,
+    DamagedFile,
+    DiskFull,
+    OperationPending,
+    StreamMovedOn,
+    UnwritablePath,
+)
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import Store, record_names, unreachable
+from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, Record, RecordFile, have_folder
 from sessionizer.home.roots import uri_of
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
 class OperationStage(StrEnum):
     """The last stage that an operation has completed."""
 
+    REQUESTED = "requested"
+    PLANNED = "planned"
     APPROVED = "approved"
     STOPPED = "stopped"
     SAVED = "saved"
@@ -61,13 +70,17 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationRecord(JsonRecord):
-    """A ``verb`` that a user approved (``by``, the plan's ``digest``), at ``begun_at`` (epoch ms).
+    """A ``verb`` with the ``request`` of its command, as JSON.
+
+    Of its plan: the ``digest``, the ``text`` in lines for people, whether it was ``possible``, and ``planned_at``
+    (epoch ms), 0 if a command was approved as it was typed. ``decided`` has the fields that the digest covers.
+    ``savepoint``: the one that it uses, if any. A user approved it (``by``) at ``begun_at`` (epoch ms), before that the
+    time of the request. ``asked_at``: when it asked for the stream, for which it waits. None: no try waits.
 
     ``seconds`` is the duration of the steps so far, such as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage
     that it has made active, or given the spec, None before that. ``counts`` is the number of rows that leave each
-    table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options``
-    are the command's other options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms),
-    such as ``LeaseHeld: stream …``. ``decided`` has the fields that the digest covers, none in an earlier release.
+    table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards.
+    ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms), such as ``LeaseHeld: stream …``.
     ``abandoned_by`` is the user who gave it up, None if it failed. ``tables`` is the newest version of each table
     before a restore changes rows, by its location.
     """
@@ -75,32 +88,35 @@ class OperationRecord(JsonRecord):
     id: str
     verb: str
     stream: str
-    by: str
-    digest: str
-    savepoint: str
-    lineage_from: str
-    batch_from: int
-    wanted: DesiredState
+    request: Mapping[str, Any] = field(default_factory=dict)
+    by: str = ""
+    digest: str = ""
+    text: str = ""
+    possible: bool = True
+    planned_at: Moment = 0
+    decided: Mapping[str, Any] = field(default_factory=dict)
+    savepoint: str = ""
+    lineage_from: str = ""
+    batch_from: int = -1
+    wanted: DesiredState = DesiredState.RUNNING
     begun_at: Moment
+    asked_at: Moment | None = None
     step: OperationStage = OperationStage.APPROVED
     step_at: Moment
     lineage_to: str | None = None
     seconds: str = ""
     counts: str = ""
     days: str = ""
-    options: str = ""
     outcome: Ending | None = None
     failure: str | None = None
     failed_at: Moment | None = None
-    decided: Mapping[str, Any] = field(default_factory=dict)
     abandoned_by: str | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
         """The command that resumes it."""
-        given = " ".join(filter(None, (self.stream, self.savepoint, self.options)))
-        return f"sessionizer {self.verb} {given} --approve {self.digest}"
+        return f"sessionizer carry-out {self.stream} {self.id}"
 
     @property
     def is_past_return(self) -> bool:
@@ -145,11 +161,32 @@ class OperationRecord(JsonRecord):
 
 
 OPERATION_FILE: Final = ControlFile("operations/{}.json", OperationRecord, key="operation")
+REQUEST_FILE: Final = ControlFile("requests/{}.json", OperationRecord, key="operation")
 
 
 def read_operations(home: StreamHome) -> list[OperationRecord]:
-    """Read all operations, the oldest first. Raises DamagedFile, ControlUnreachable."""
-    return read_all(home, OPERATION_FILE)
+    """Read all operations that have begun or are over, the oldest first. Raises DamagedFile, ControlUnreachable."""
+    return sorted(read_all(home, OPERATION_FILE), key=lambda each: (each.begun_at, each.id))
+
+
+def read_requests(home: StreamHome) -> list[OperationRecord]:
+    """Read all operations as they were before their first step. Raises DamagedFile, ControlUnreachable."""
+    return sorted(read_all(home, REQUEST_FILE), key=lambda each: (each.begun_at, each.id))
+
+
+def require_request(home: StreamHome, operation: str) -> OperationRecord:
+    """Return the request of the operation. Raises DamagedFile also if it is absent, ControlUnreachable, InvalidSpec."""
+    file = REQUEST_FILE.of(home, operation)
+    record = file.require()
+    if record is None:
+        raise DamagedFile(uri_of(file.path), "it is gone")
+    return record
+
+
+def write_request(home: StreamHome, record: OperationRecord) -> None:
+    """Write the operation, which has not begun. Raises UnwritablePath, DiskFull, ControlUnreachable."""
+    have_folder(REQUEST_FILE.folder(home), "the request of an operation")
+    REQUEST_FILE.of(home, record.id).write(record)
 
 
 def pending_operation(home: StreamHome) -> OperationRecord | None:
@@ -168,54 +205,6 @@ def require_no_operation(home: StreamHome, own: str = "") -> None:
         raise pending.pending_error()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlanRecord(JsonRecord):
-    """A plan of a ``verb``, approved by ``digest``. ``text`` is the plan in lines, for people.
-
-    ``savepoint`` is the savepoint that it uses, if any. ``options`` are the command's other options, as typed.
-    ``possible`` tells whether it could be executed. ``made_at`` is epoch ms. ``decided`` has the fields that the digest
-    covers, none in an earlier release.
-    """
-
-    request: str
-    verb: str
-    stream: str
-    savepoint: str
-    digest: str
-    possible: bool
-    text: str
-    made_at: Moment
-    options: str = ""
-    decided: Mapping[str, Any] = field(default_factory=dict)
-
-
-PLAN_FILE: Final = ControlFile("plans/{}.json", PlanRecord, key="request")
-
-
-def keep_plan_of(home: StreamHome, plan: PlanRecord) -> PlanRecord:
-    """Keep the plan unless its request has one. Returns the plan of the request.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable, DamagedFile, InvalidSpec.
-    """
-    have_folder(PLAN_FILE.folder(home), "a plan")
-    PLAN_FILE.of(home, plan.request).create(plan)
-    return require_plan(home, plan.request)
-
-
-def require_plan(home: StreamHome, request: str) -> PlanRecord:
-    """Return the plan of the request. Raises DamagedFile also if it is absent, ControlUnreachable, InvalidSpec."""
-    file = PLAN_FILE.of(home, request)
-    plan = file.require()
-    if plan is None:
-        raise DamagedFile(uri_of(file.path), "it is gone")
-    return plan
-
-
-def read_plans(home: StreamHome) -> list[PlanRecord]:
-    """Read all kept plans. Raises DamagedFile, ControlUnreachable."""
-    return read_all(home, PLAN_FILE)
-
-
 def read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
     """Read the records of all keys, in the order of the keys. Raises DamagedFile, ControlUnreachable."""
     folder = file.folder(home)
@@ -227,37 +216,28 @@ def read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-APPROVED_COMMAND_FILE: Final = ControlFile("approved_commands/{}.json", OperationRecord, key="command")
-
-
-def note_approved(home: StreamHome, record: OperationRecord) -> None:
-    """Note the command before it asks for the stream. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    have_folder(APPROVED_COMMAND_FILE.folder(home), "the note of a command")
-    APPROVED_COMMAND_FILE.of(home, record.id).write(record)
-
-
 def forget_approved(home: StreamHome, over: OperationRecord) -> None:
-    """Delete the notes of commands that no try begins any more, now that the command ``over`` has ended.
+    """Note that no try begins some commands any more, now that the command ``over`` has ended.
 
-    These are its own and those of its earlier tries, and of commands that were approved for a lineage that it has left.
+    These are its own and those of its earlier tries, and commands that were approved for a lineage that it has left.
     Never raises, because its end matters more.
     """
-    with suppress(OSError, ControlUnreachable, DamagedFile):
-        for noted in read_all(home, APPROVED_COMMAND_FILE):
-            is_left = over.lineage_to is not None and noted.lineage_from != over.lineage_to
-            is_its_own = noted.command == over.command and noted.begun_at <= over.begun_at
-            if is_left or is_its_own:
-                Store(APPROVED_COMMAND_FILE.of(home, noted.id).path).remove()
+    with suppress(OSError, ControlUnreachable, DamagedFile, UnwritablePath, DiskFull):
+        for waiting in unbegun_commands(home):
+            is_left = over.lineage_to is not None and waiting.lineage_from != over.lineage_to
+            is_same = (waiting.verb, waiting.digest, waiting.request) == (over.verb, over.digest, over.request)
+            if is_left or (is_same and waiting.begun_at <= over.begun_at):
+                write_request(home, replace(waiting, asked_at=None))
 
 
 def unbegun_commands(home: StreamHome) -> list[OperationRecord]:
-    """Return the approved commands that have done no step and are not over, the newest first.
+    """Return the approved commands that wait for the stream, and have done no step, the newest first.
 
     Raises DamagedFile, ControlUnreachable.
     """
-    noted = read_all(home, APPROVED_COMMAND_FILE)
-    begun = {each.id for each in read_operations(home)} if noted else set()
-    return [each for each in reversed(noted) if each.id not in begun]
+    waiting = [each for each in read_requests(home) if each.asked_at is not None]
+    begun = {each.id for each in read_operations(home)} if waiting else set()
+    return [each for each in reversed(waiting) if each.id not in begun]
 
 
 def abandon_unbegun(home: StreamHome, command: OperationRecord, by: str) -> bool:

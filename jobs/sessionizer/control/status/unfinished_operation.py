@@ -110,8 +110,7 @@ def find_unfinished_operation(
 ) -> UnfinishedOperation | None:
     """Return the unfinished command, from its record and the observation of the lease's owner.
 
-    A command that was killed early has maintenance and no record. ``unbegun`` is then the note of it, which one of an
-    earlier release does not have.
+    A command that was killed early has maintenance, and has not begun. ``unbegun`` is then its record.
     """
     desired = owner.desired
     if pending is None and desired.state is not DesiredState.MAINTENANCE:

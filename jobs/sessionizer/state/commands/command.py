@@ -1,7 +1,7 @@
 """Base of the commands that change a stream's state: their options, their canary and their plans.
 
-An option is declared once, as a field of its command. The command line, the form in Airflow, the arguments of the job
-and the operation's record are generated from it.
+An option is declared once, as a field of its command. The command line, the form in Airflow and the operation's record
+are generated from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 from sessionizer.control.plan_changes import Decided, DigestOfDecided
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.json_record import typed_digest
+from sessionizer.home.json_record import JsonRecord, typed_digest
 from sessionizer.lineage.canary.judge import BATCHES, USUAL, CanaryTerms, digest_terms
 from sessionizer.state.commands.steps import StartLineage
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.errors import SessionizerError
+    from sessionizer.home.json_record import JsonObject
 
 
 _OPTION: Final = "option"
@@ -31,8 +32,8 @@ class Option:
 
     ``flag``: as typed. A word without dashes is an argument, and None stands for a field of the form alone. ``help``:
     one text for the command line and the form, which adds a capital and a full stop. ``is_moment``: the form shows a
-    calendar. ``is_recorded``: the operation's record keeps it. ``title``: in the form. Without it the form has no field
-    for the option.
+    calendar. ``title``: in the form. Without it the form has no field for the option. The operation's record keeps
+    every option, so none is a secret.
     """
 
     flag: str | None
@@ -45,19 +46,11 @@ class Option:
     examples: tuple[str, ...] = ()
     pattern: str | None = None
     is_moment: bool = False
-    is_recorded: bool = True
 
     @property
     def is_typed(self) -> bool:
         """Whether the option has a flag. The others are an argument or a field of the form alone."""
         return self.flag is not None and self.flag.startswith("-")
-
-    def words(self, value: object) -> Iterator[str]:
-        """Yield the option with its value as typed. The default yields nothing."""
-        if self.flag is None or value in (self.default, ""):
-            return
-        for each in value if isinstance(value, tuple) else (value,):
-            yield from (self.flag,) if each is True else (self.flag, str(each))
 
 
 def option(flag: str | None, title: str | None, help: str, *, default: Any = None, **more: Any) -> Any:  # noqa: A002, ANN401  a field of any type
@@ -152,8 +145,8 @@ class Plan(Generic[Chosen_co]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
-    """A command as a user gave it.
+class Command(JsonRecord):
+    """A command as a user gave it, and as a record keeps it.
 
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
@@ -220,17 +213,10 @@ class Command:
         lines = {name: tuple(_lines(str(value))) for name, value in values.items() if name in repeated}
         return cls(**{**values, **lines})
 
-    def argv(self) -> tuple[str, ...]:
-        """Return all options that differ from their defaults, as typed."""
-        return self._words(each for each, option in self.options().items() if option.is_typed)
-
-    def recorded(self) -> tuple[str, ...]:
-        """Return the options for the operation's record. With these another process resumes the command."""
-        return self._words(each for each, option in self.options().items() if option.is_typed and option.is_recorded)
-
-    def _words(self, names: Iterator[str]) -> tuple[str, ...]:
-        declared = self.options()
-        return tuple(word for name in names for word in declared[name].words(getattr(self, name)))
+    def to_json(self) -> JsonObject:
+        """Return the options by the names of their fields."""
+        every = JsonRecord.to_json(self)
+        return {name: every[name] for name in self.options()}
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -71,7 +71,6 @@ class Restore(Command):
         "Or a time",
         "instead of an id: the newest savepoint at or before this moment",
         is_moment=True,
-        is_recorded=False,
     )
     exclude: tuple[str, ...] = option(
         EXCLUDE,

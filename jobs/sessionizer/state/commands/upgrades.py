@@ -134,9 +134,7 @@ class Upgrade(Apply):
         "leave the open sessions behind, in a new lineage: they are lost, and the plan counts them",
         default=False,
     )
-    deep: bool = option(
-        "--deep", None, "have Spark check columns and SQL for the plan as well", default=False, is_recorded=False
-    )
+    deep: bool = option("--deep", None, "have Spark check columns and SQL for the plan as well", default=False)
 
     @classmethod
     def make_for_window(cls, upgrades: Upgrades) -> Self:

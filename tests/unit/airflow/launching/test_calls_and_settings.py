@@ -34,7 +34,7 @@ from sessionizer_airflow.errors import remedy_of
 from sessionizer_airflow.launching.connection import STORE_CONNECTION, Manager, SparkTarget, manager_of, store_variables
 from sessionizer_airflow.launching.spark_submit import (
     DriverCall,
-    StateCall,
+    carry_out_argv,
     compaction_argv,
     job_environment,
     report_argv,
@@ -60,17 +60,12 @@ def test_report_call() -> None:
 @pytest.mark.parametrize("data", ["/lake", "hdfs://namenode:8020/lake"])
 def test_every_job_is_told_of_the_data_root(data: str) -> None:
     folders = replace(FOLDERS, data=data)
-    to_change = [
-        StateCall(verb=verb, stream="clicks", savepoint=None, options=(), reads_spec=reads_spec, folders=folders)
-        for verb, reads_spec in (("restore", False), ("switch", True))
-    ]
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
         report_argv(folders, "clicks"),
         compaction_argv(folders, "clicks"),
         savepoint_argv(folders, "clicks", "a", why="b"),
-        *(call.planned("r") for call in to_change),
-        *(call.approved("d", "somebody") for call in to_change),
+        carry_out_argv(folders, "clicks", "r"),
     ):
         assert argv[-2:] == ("--data", data)
 
@@ -78,17 +73,15 @@ def test_every_job_is_told_of_the_data_root(data: str) -> None:
 @pytest.mark.parametrize("control", ["/shared", "hdfs://namenode:8020/control"])
 def test_every_job_is_told_of_the_control_root_before_its_verb(control: str) -> None:
     folders = replace(FOLDERS, control=control)
-    change = StateCall(verb="restore", stream="clicks", savepoint=None, options=(), reads_spec=False, folders=folders)
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
         report_argv(folders, "clicks"),
         compaction_argv(folders, "clicks"),
         savepoint_argv(folders, "clicks", "a", why="b"),
-        change.planned("r"),
-        change.approved("d", "somebody"),
+        carry_out_argv(folders, "clicks", "r"),
     ):
         assert argv[:2] == ("--control", control)
-        assert argv[2] in {"run", "report", "compact", "savepoint", "restore"}
+        assert argv[2] in {"run", "report", "compact", "savepoint", "carry-out"}
 
 
 @pytest.mark.parametrize(

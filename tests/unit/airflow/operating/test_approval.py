@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, keep_plan_of, note_approved
+from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, require_request, write_request
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
@@ -21,7 +21,6 @@ from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import approval
 from sessionizer_airflow.operating.approval import (
     ApprovalSettings,
-    Approved,
     ApprovePlan,
     approval_alert,
     body_of,
@@ -39,8 +38,8 @@ from sessionizer_airflow.operating.results import (
     tell_of_failure,
 )
 from support.processes.file_notifier import told
-from support.verbs.asked_restore import PLAN, RESTORE, RUN, context, operation
-from support.verbs.begun_restore import write_operation
+from support.verbs.asked_restore import OPERATION, PLAN, RESTORE, context, operation
+from support.verbs.begun_restore import leave_waiting, write_operation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,12 +49,6 @@ if TYPE_CHECKING:
 
 
 SETTINGS = ApprovalSettings.from_environment({})
-
-
-def test_a_request_keeps_its_first_plan(tmp_path: Path) -> None:
-    home = StreamHome.of(tmp_path, "clicks")
-    assert keep_plan_of(home, PLAN) == PLAN
-    assert keep_plan_of(home, replace(PLAN, digest="f" * 16)) == PLAN
 
 
 def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup(reviewed: Reviewed) -> None:
@@ -76,7 +69,7 @@ def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
 
 
 def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_plan_of(StreamHome.of(project.home, "clicks"), PLAN)
+    write_request(StreamHome.of(project.home, "clicks"), PLAN)
     task = waiting(project, monkeypatch)
     with pytest.raises(TaskAwaitingInput):
         task.execute(context(RESTORE))
@@ -86,7 +79,7 @@ def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.Monk
 def test_nobody_is_asked_about_what_cannot_be_done(
     project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
-    keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, possible=False))
+    write_request(StreamHome.of(project.home, "clicks"), replace(PLAN, possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
     reviewed(told.value.remedy)
@@ -95,7 +88,7 @@ def test_nobody_is_asked_about_what_cannot_be_done(
 def test_what_is_there_already_is_not_asked_for(
     project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
-    keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
+    write_request(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
     reviewed(told.value.remedy)
@@ -107,7 +100,7 @@ def test_a_plan_that_is_gone_is_not_made_up(project: Project, monkeypatch: pytes
         waiting(project, monkeypatch).execute(context(RESTORE))
 
 
-def answered(project: Project, option: str, user: object) -> dict[str, Any] | None:
+def answered(project: Project, option: str, user: object) -> str | None:
     """What the task returns once Airflow has an answer."""
     event = {
         "chosen_options": [option],
@@ -118,20 +111,28 @@ def answered(project: Project, option: str, user: object) -> dict[str, Any] | No
     return ApprovePlan(task_id="approve", project=project, settings=SETTINGS).execute_complete(context(RESTORE), event)
 
 
-def test_an_approval_hands_on_what_was_shown_and_who_approved(project: Project) -> None:
-    keep_plan_of(StreamHome.of(project.home, "clicks"), PLAN)
-    found = answered(project, "Approve", {"id": "7", "name": "alice"})
-    assert found is not None
-    by = found.pop("by")
+def test_an_approval_is_recorded_with_what_was_shown_and_who_approved(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = StreamHome.of(project.home, "clicks")
+    write_request(home, PLAN)
+    by = answered(project, "Approve", {"id": "7", "name": "alice"}) or ""
     assert (by.startswith("alice"), "olga" in by, by.endswith(IN_AIRFLOW)) == (True, True, True)
-    assert Approved(**found, by="") == Approved(
-        savepoint="s1", options="", digest=PLAN.digest, planned_at=PLAN.made_at, by=""
+    approved = require_request(home, PLAN.id)
+    assert approved == replace(
+        PLAN, step=OperationStage.APPROVED, by=by, begun_at=approved.begun_at, step_at=approved.step_at
     )
+    with pytest.raises(TaskAwaitingInput):
+        waiting(project, monkeypatch).execute(context(RESTORE))
+    assert require_request(home, PLAN.id).step is OperationStage.PLANNED, "a cleared task asks again"
 
 
 @pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])
-def test_a_rejection_hands_on_nothing(user: object, project: Project) -> None:
+def test_a_rejection_approves_nothing(user: object, project: Project) -> None:
+    home = StreamHome.of(project.home, "clicks")
+    write_request(home, PLAN)
     assert answered(project, "Reject", user) is None
+    assert require_request(home, PLAN.id) == PLAN
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
     ],
 )
 def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go_on: str, *, may_give_up: bool) -> None:
-    request = Request.parse_form(RUN, RESTORE)
+    request = Request.parse_form(RESTORE)
     known = failure_alert(request, PersonNeeded("the plan has changed", "look again"), left)
     assert (known.kind, known.reason) == (AlertKind.OPERATION_FAILED, f"restore, {standing}: the plan has changed")
     assert known.what_to_do == "look again"
@@ -229,10 +230,10 @@ def test_the_operation_of_another_command_is_not_taken_for_that_of_the_run(
     """A command was typed while the plan waited for its approval."""
     home = StreamHome.of(tmp_path, "clicks")
     if is_kept:
-        keep_plan_of(home, PLAN)
+        write_request(home, PLAN)
     pending = replace(operation("1", digest, None, 1), verb=verb)
     write_operation(home, pending)
-    left = read_remains(home, Request.parse_form(RUN, RESTORE))
+    left = read_remains(home, Request.parse_form(RESTORE), OPERATION)
     assert (left.pending, left.other) == ((None, pending) if is_other else (pending, None))
 
 
@@ -242,11 +243,10 @@ def test_the_maintenance_of_another_command_is_not_taken_for_that_of_the_run(
 ) -> None:
     """The run was given up while it waited for the driver's end, and the next command waits for it, too."""
     home = StreamHome.of(tmp_path, "clicks")
-    keep_plan_of(home, PLAN)
-    waiting = operation("1", digest, None, 1)
-    note_approved(home, waiting)
+    write_request(home, PLAN)
+    waiting = leave_waiting(home, operation("1", digest, None, 1))
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why="restore")
-    left = read_remains(home, Request.parse_form(RUN, RESTORE))
+    left = read_remains(home, Request.parse_form(RESTORE), OPERATION)
     assert (left.in_maintenance, left.other) == ((False, waiting) if is_other else (True, None))
 
 

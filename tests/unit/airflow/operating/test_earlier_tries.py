@@ -16,7 +16,6 @@ from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns
 from sessionizer.lineage.active import start_lineage
-from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.results import find_abandoner
 from support.verbs.asked_restore import PLAN, operation
 from support.verbs.scripted_runner import ScriptedRunner
@@ -24,7 +23,7 @@ from support.verbs.scripted_runner import ScriptedRunner
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
-APPROVED = Approved(savepoint="s1", options="", digest=PLAN.digest, by="alice (Airflow)", planned_at=5)
+APPROVED = replace(PLAN, planned_at=5)
 GIVEN_UP = replace(operation("one", PLAN.digest, Ending.ABANDONED, 6), abandoned_by="olga")
 
 

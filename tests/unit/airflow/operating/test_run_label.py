@@ -18,8 +18,8 @@ from sqlalchemy.pool import StaticPool
 
 from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
-from sessionizer_airflow.operating.request import Request, purposes
-from sessionizer_airflow.operating.results import SHOWN, join_label, result_of, savepoint_id_of, title_of
+from sessionizer_airflow.operating.request import Request, id_of_run, purposes
+from sessionizer_airflow.operating.results import SHOWN, join_label, result_of, title_of
 from sessionizer_airflow.project import OPERATE
 from support.verbs.asked_restore import RUN, context
 
@@ -156,8 +156,8 @@ def test_a_task_is_labelled(project: Project) -> None:
 
 def test_the_id_of_a_savepoint_is_in_the_note(project: Project) -> None:
     form = {"verb": "savepoint", "stream": "clicks"}
-    made = savepoint_id_of(RUN, ASKED_AT)
-    arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
+    made = id_of_run(RUN, ASKED_AT)
+    arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(form), context(form))
     assert made in arguments
     assert result_of({"savepoint": "success"}, {"savepoint"}, made, succeeded=True) == f"savepoint {made}"
 

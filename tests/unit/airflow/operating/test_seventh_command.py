@@ -1,4 +1,4 @@
-"""A seventh command gets its command line, form, arguments and record from its declaration, with no other edit."""
+"""A seventh command gets its command line, form and record from its declaration, with no other edit."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ import typer
 from typer.testing import CliRunner
 
 from sessionizer.cli.state_commands.course import Shared, command_line
-from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.operation_record import require_request
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.command import Command, option
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import MakePlan
-from sessionizer_airflow.operating.request import Request, request_id
-from support.verbs.asked_restore import RUN, context
-from support.verbs.begun_restore import write_operation
+from sessionizer_airflow.operating.request import Request
+from support.verbs.asked_restore import OPERATION, context
 
 if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.project import Project
-    from support.fixtures.reviewed import Reviewed
 
 DIGEST = "0123456789abcdef"
 FORM = {"verb": "touch", "stream": "clicks", "times": 3, "gently": True, "words": "a b\n\nc "}
@@ -40,7 +36,7 @@ class Touch(Command):
     times: int | None = option("--times", "Times", "number of touches", min=1, max=9)
     gently: bool = option("--gently", "Gently", "with care", default=False)
     words: tuple[str, ...] = option("--word", "Words", "word to say", default=())
-    why: str | None = option("--because", None, "reason, for the command line alone", is_recorded=False)
+    why: str | None = option("--because", None, "reason, for the command line alone")
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +59,7 @@ def test_its_command_line() -> None:
     (refused,) = typed("clicks", "--times", "10")
     assert refused.exit_code == 2
     (shown,) = typed("--help")
-    assert {"--times", "--gently", "--word", "--because", "--keep-plan"} <= {*shown.output.split()}
+    assert {"--times", "--gently", "--word", "--because"} <= {*shown.output.split()}
 
 
 def test_its_form() -> None:
@@ -82,22 +78,14 @@ def test_its_form() -> None:
     assert form["why"].schema["title"] == "Why", "an option without a title has no field"
 
 
-def test_the_arguments_of_its_job(project: Project) -> None:
-    request = Request.parse_form(RUN, FORM)
+def test_the_record_of_its_request(project: Project) -> None:
+    asked = Touch(times=3, gently=True, words=("a b", "c"))
+    request = Request.parse_form(FORM)
+    assert request.command == asked
     arguments = MakePlan(task_id="t", project=project).arguments(request, context(FORM))
-    options = ("--times", "3", "--gently", "--word", "a b", "--word", "c")
-    assert arguments[:9] == ("touch", "clicks", *options)
-    assert arguments[9:11] == ("--keep-plan", request_id(RUN))
+    assert arguments[:3] == ("carry-out", "clicks", OPERATION)
+    record = require_request(project.home_of("clicks"), OPERATION)
+    assert (record.verb, Touch.from_json(record.request)) == ("touch", asked)
     with pytest.raises(InvalidSpec) as refused:
-        Request.parse_form(RUN, {**FORM, "key_groups": 8})
+        Request.parse_form({**FORM, "key_groups": 8})
     assert refused.value.field == "key_groups"
-
-
-def test_its_record_resumes_it(home: StreamHome, reviewed: Reviewed) -> None:
-    command = Touch(times=3, words=("a b",), why="for fun")
-    record = new_operation(home, Touch.name, DIGEST, "ann", ("a", 1), options=command.recorded())
-    write_operation(home, record)
-    reviewed(read_operations(home)[0].command)
-    again, shared, _ = typed(*read_operations(home)[0].command.split()[2:3], *command.recorded(), "--approve", DIGEST)
-    assert again == Touch(times=3, words=("a b",))
-    assert shared.approve == DIGEST

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,17 +12,18 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import keep_plan_of
+from sessionizer.control.records.operation_record import OperationStage, require_request, write_request
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import results as window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
 from sessionizer_airflow.operating.jobs import CarryOut, OperateJob
-from sessionizer_airflow.operating.request import request_id
+from sessionizer_airflow.operating.request import id_of_run
 from sessionizer_airflow.operating.results import SCHEDULED, require_window, tell_of_scheduled_failure
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
-from support.verbs.asked_restore import PLAN, context
+from support.verbs.asked_restore import PLAN, RUN_AFTER, context
 from support.verbs.begun_restore import write_operation
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
 
 FORM = {"verb": "upgrade", "stream": "clicks", "why": "maintenance window", "savepoint": None}
-UPGRADE = replace(PLAN, verb="upgrade", savepoint="")
+UPGRADE = replace(PLAN, verb="upgrade", request=Upgrade().to_json(), savepoint="")
+WINDOW_RUN = "window__clicks__0123__2026-11-29T05:00:00"
 SPEC = """
 name: clicks
 source: {format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}
@@ -63,7 +64,7 @@ def run_at(
     policy: str = "apply",
     *,
     run_type: str = SCHEDULED,
-    run_id: str = "window__clicks__0123__2026-11-29T05:00:00",
+    run_id: str = WINDOW_RUN,
     more: str = "",
 ) -> Any:
     """The context of a run so many minutes after the window has begun. ``more``: other settings of the block."""
@@ -75,51 +76,49 @@ def run_at(
     return {**found, "run_id": run_id}
 
 
-def approve(project: Project, **plan: Any) -> ApprovePlan:
-    request = request_id("window__clicks__0123__2026-11-29T05:00:00")
-    for each in (UPGRADE.request, request, request_id(OWN_RUN)):
-        keep_plan_of(StreamHome.of(project.home, "clicks"), replace(UPGRADE, request=each, **plan))
+def approve(project: Project, asked: Upgrade = Upgrade()) -> ApprovePlan:  # noqa: B008  it is frozen
+    for run in (WINDOW_RUN, OWN_RUN):
+        plan = replace(UPGRADE, id=id_of_run(run, RUN_AFTER), request=asked.to_json())
+        write_request(StreamHome.of(project.home, "clicks"), plan)
     return ApprovePlan(task_id="approve", project=project, settings=ApprovalSettings.from_environment({}))
 
 
 def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     found = approve(placed).execute(run_at(placed, monkeypatch, 10))
-    assert found is not None
-    assert (found["digest"], found["options"]) == (PLAN.digest, "")
-    assert found["by"] == "policy apply, window Sun 03:00-05:00 (Airflow)"
+    assert found == "policy apply, window Sun 03:00-05:00 (Airflow)"
+    approved = require_request(StreamHome.of(placed.home, "clicks"), id_of_run(WINDOW_RUN, RUN_AFTER))
+    assert (approved.step, approved.by, approved.digest) == (OperationStage.APPROVED, found, PLAN.digest)
 
 
 @pytest.mark.parametrize(
-    ("more", "options"),
+    ("more", "asked"),
     [
-        ("", "--accept mapping.key"),
-        ("", "--prove"),
-        (", prove: true", ""),
-        (", prove: true, canary: 3", "--new-lineage --canary 4 --prove"),
-        (", roll_back_if_failed: true", "--roll-back-if-failed --accept mapping.key"),
+        ("", Upgrade(accept=("mapping.key",))),
+        ("", Upgrade(prove=True)),
+        (", prove: true", Upgrade()),
+        (", prove: true, canary: 3", Upgrade(new_lineage=True, canary=4, prove=True)),
+        (", roll_back_if_failed: true", Upgrade(roll_back_if_failed=True, accept=("mapping.key",))),
     ],
 )
 def test_the_policy_apply_approves_no_plan_with_other_options_than_the_spec_has(
-    placed: Project, monkeypatch: pytest.MonkeyPatch, more: str, options: str
+    placed: Project, monkeypatch: pytest.MonkeyPatch, more: str, asked: Upgrade
 ) -> None:
     with pytest.raises(TaskAwaitingInput):
-        approve(placed, options=options).execute(run_at(placed, monkeypatch, 10, more=more))
+        approve(placed, asked).execute(run_at(placed, monkeypatch, 10, more=more))
 
 
 @pytest.mark.parametrize(
-    ("more", "options"),
+    ("more", "asked"),
     [
-        (", prove: true", "--prove"),
-        (", prove: true, canary: 3", "--new-lineage --canary 3 --prove"),
-        (", roll_back_if_failed: true", "--roll-back-if-failed"),
+        (", prove: true", Upgrade(prove=True)),
+        (", prove: true, canary: 3", Upgrade(new_lineage=True, canary=3, prove=True)),
+        (", roll_back_if_failed: true", Upgrade(roll_back_if_failed=True)),
     ],
 )
 def test_the_policy_apply_approves_the_options_of_the_spec(
-    placed: Project, monkeypatch: pytest.MonkeyPatch, more: str, options: str
+    placed: Project, monkeypatch: pytest.MonkeyPatch, more: str, asked: Upgrade
 ) -> None:
-    found = approve(placed, options=options).execute(run_at(placed, monkeypatch, 10, more=more))
-    assert found is not None
-    assert found["options"] == options
+    assert approve(placed, asked).execute(run_at(placed, monkeypatch, 10, more=more)) is not None
 
 
 def test_a_run_of_a_users_own_dag_asks_a_user(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +173,8 @@ def test_a_begun_upgrade_is_finished_after_the_window(
         write_operation(home, new_operation(home, "upgrade", PLAN.digest, "policy apply", ("old", 7)))
     settings = SupervisionSettings.from_environment({})
     task = CarryOut(task_id="carry_out", project=placed, settings=settings, approval="approve")
-    approved = {"savepoint": "", "options": "", "digest": PLAN.digest, "by": "policy apply"}
+    write_request(home, replace(UPGRADE, id=id_of_run(WINDOW_RUN, RUN_AFTER), step=OperationStage.APPROVED))
     run = run_at(placed, monkeypatch, 500)
-    run["ti"] = SimpleNamespace(xcom_pull=lambda task_ids: approved, try_number=1)
     if has_begun:
         task.execute(run)
     else:

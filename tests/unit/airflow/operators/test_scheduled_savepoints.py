@@ -20,6 +20,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import find_stream
@@ -231,8 +232,8 @@ def test_a_run_of_a_window_has_the_options_of_the_spec(fleet: Fleet) -> None:
     assert {name: value for name, value in run["conf"].items() if name not in {"verb", "stream", "why"}} == {
         "prove": True, "canary": 3, "new_lineage": True, "roll_back_if_failed": True,
     }  # fmt: skip
-    request = Request.parse_form(run["trigger_run_id"], run["conf"])
-    assert sorted(request.options) == ["--canary", "--new-lineage", "--prove", "--roll-back-if-failed", "3"]
+    asked = Request.parse_form(run["conf"]).command
+    assert asked == Upgrade(prove=True, canary=3, new_lineage=True, roll_back_if_failed=True)
 
 
 def test_streams_of_one_window_take_turns_until_one_fails(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
