@@ -132,9 +132,8 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
         assert read_launch(home) is None
     pending = pending_operation(home)
     assert pending is not None
-    assert "sessionizer abandon clicks" in read_remains(home, Request.parse_form(RESTORE), OPERATION).how_to_go_on(
-        "clicks"
-    )
+    left = read_remains(home, Request.parse_form(RESTORE), OPERATION)
+    assert "sessionizer abandon clicks" in left.how_to_go_on("clicks")
     trouble.unlink()
     attempt(3)
     (record,) = read_operations(home)

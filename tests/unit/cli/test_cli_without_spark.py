@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +15,7 @@ from sessionizer.control.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.errors import (
+    DamagedFile,
     InvalidSpec,
     NothingToSave,
     NoWayBack,
@@ -22,6 +23,7 @@ from sessionizer.errors import (
     PlanChanged,
     SessionizerError,
     StreamBegun,
+    StreamMovedOn,
     UnknownSavepoint,
 )
 from sessionizer.home.clock import epoch_ms
@@ -47,6 +49,12 @@ COMMANDS = {
     "apply": (),
     "upgrade": (),
     "seed": ("--history", "source"),
+}
+REQUESTS: dict[str, dict[str, object]] = {
+    "restore": {"savepoint": "monday"},
+    "rollback": {},
+    "rescale": {"key_groups": 8},
+    "switch": {"start_at": "latest"},
 }
 WITHOUT_SPEC = {"rollback", "restore"}
 IN_PLACE = {"apply", "upgrade"}
@@ -74,6 +82,11 @@ def asked(platform: Platform, verb: str, *options: str) -> Result:
     command = [verb, "clicks", *COMMANDS[verb], *options, "--home", str(platform.home)]
     streams = [] if verb in WITHOUT_SPEC else ["--streams", str(platform.streams)]
     return CliRunner().invoke(app, [*command, *streams])
+
+
+def carried_out(platform: Platform, operation: str) -> Result:
+    places = ["--home", str(platform.home), "--streams", str(platform.streams)]
+    return CliRunner().invoke(app, ["carry-out", "clicks", operation, *places])
 
 
 def typed(platform: Platform, verb: str, *options: str) -> BaseException | None:
@@ -122,6 +135,26 @@ def test_a_digest_that_no_plan_can_have(platform: Platform, home: StreamHome, ve
     error = typed(platform, verb, "--approve", digest)
     assert isinstance(error, InvalidSpec)
     assert error.field == "--approve"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"abandoned_by": "olga"}, StreamMovedOn),
+        ({"abandoned_by": None}, UnknownSavepoint),
+        ({"verb": "sing"}, DamagedFile),
+        ({"request": {"savepoint": 7}}, DamagedFile),
+        ({"id": "another"}, InvalidSpec),
+    ],
+    ids=["given up", "failed: it is tried again", "an unknown verb", "a damaged request", "an unknown id"],
+)
+def test_an_operation_that_is_over_or_unknown(
+    platform: Platform, home: StreamHome, changes: dict[str, Any], error: type[SessionizerError]
+) -> None:
+    start_lineage(home)
+    failed = replace(begun_restore("one", savepoint="monday"), request=REQUESTS["restore"], outcome=Ending.ABANDONED)
+    write_operation(home, replace(failed, **changes))
+    assert isinstance(carried_out(platform, "one").exception, error)
 
 
 def test_a_lineage_that_has_none_before_it(platform: Platform, home: StreamHome) -> None:
@@ -185,9 +218,8 @@ def activated(home: StreamHome, verb: str) -> OperationRecord:
     savepoint = COMMANDS[verb][0] if verb == "restore" else ""
     older = start_lineage(home)
     left = start_lineage(home, older)
-    record = new_operation(home, verb, DIGEST, "ann", (left, 7), savepoint=savepoint).record_step(
-        OperationStage.TAKEN_BACK
-    )
+    record = new_operation(home, verb, DIGEST, "ann", (left, 7), savepoint=savepoint, request=REQUESTS[verb])
+    record = record.record_step(OperationStage.TAKEN_BACK)
     write_operation(home, record)
     lineage = older
     if verb != "rollback":
@@ -197,9 +229,10 @@ def activated(home: StreamHome, verb: str) -> OperationRecord:
     return record
 
 
+@pytest.mark.parametrize("by_id", [False, True])
 @pytest.mark.parametrize("verb", ["restore", "rollback", "rescale", "switch"])
 def test_an_operation_that_has_its_lineage_is_finished_without_a_plan(
-    platform: Platform, home: StreamHome, verb: str
+    platform: Platform, home: StreamHome, verb: str, *, by_id: bool
 ) -> None:
     """A plan would be of the new lineage. Nothing says how the file or the savepoint is by now."""
     record = activated(home, verb)
@@ -208,9 +241,13 @@ def test_an_operation_that_has_its_lineage_is_finished_without_a_plan(
     assert DIGEST in shown.stderr
     assert isinstance(typed(platform, verb, "--approve", "f" * 16), PlanChanged)
     assert pending_operation(home) == record
-    assert asked(platform, verb, "--approve", DIGEST).exit_code == 0
+    finished = carried_out(platform, record.id) if by_id else asked(platform, verb, "--approve", DIGEST)
+    assert finished.exit_code == 0
     (noted,) = read_operations(home)
     assert (noted.outcome, noted.lineage_to) == (Ending.DONE, active_lineage(home))
+    again = carried_out(platform, record.id)
+    assert (again.exit_code, "is done" in again.stdout) == (0, True)
+    assert read_operations(home) == [noted]
 
 
 def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform: Platform, home: StreamHome) -> None:

@@ -112,7 +112,7 @@ def test_the_documentation_has_every_command() -> None:
 
     for command in app.registered_commands:
         assert command.callback is not None
-        assert f"`sessionizer {command.callback.__name__}" in DOCUMENTATION.read_text()
+        assert f"`sessionizer {command.callback.__name__.replace('_', '-')}" in DOCUMENTATION.read_text()
 
 
 def test_an_error_ends_the_program_with_message_remedy_and_code(

@@ -10,7 +10,13 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
-from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.operation_record import (
+    OperationRecord,
+    OperationStage,
+    read_operations,
+    require_request,
+    write_request,
+)
 from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, WatchRecord, read_desired
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.deployment import upgrade_planning
@@ -34,6 +40,7 @@ from sessionizer.lineage.fingerprint import (
     write_fingerprint,
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -217,13 +224,30 @@ def test_a_spec_that_is_edited_after_the_plan_is_not_carried_out(home: StreamHom
     assert plan(home, write_spec(home, trigger_interval="2 seconds"))["digest"] == digest, "as approved once more"
 
 
-def test_a_kept_plan_is_compared_with_the_edited_spec(home: StreamHome, lineage: str, reviewed: Reviewed) -> None:
-    digest = plan(home, write_spec(home, trigger_interval="2 seconds"), "--keep-plan", "r1")["digest"]
+def test_a_request_is_planned_once_and_carried_out_as_it_was_approved(
+    home: StreamHome, lineage: str, reviewed: Reviewed
+) -> None:
+    folder, operation = write_spec(home, trigger_interval="2 seconds"), "20261128T230000-abc123"
+    asked = OperationRecord(
+        id=operation, verb="upgrade", stream="clicks", request=Upgrade().to_json(), step=OperationStage.REQUESTED,
+        begun_at=1, step_at=1,
+    )  # fmt: skip
+    write_request(home, asked)
+    assert typed(home, "carry-out", folder, operation).exit_code == 0
+    planned = require_request(home, operation)
+    assert (planned.step, planned.possible, planned.lineage_from) == (OperationStage.PLANNED, True, lineage)
+    assert planned.digest == plan(home, folder)["digest"]
     edited = write_spec(home, trigger_interval="3 seconds")
-    for options in ((), ("--new-lineage",)):
-        error = typed(home, "upgrade", edited, "--approve", digest, *options).exception
+    shown = typed(home, "carry-out", edited, operation).stdout
+    assert planned.text in shown
+    assert "waits for approval" in shown
+    assert require_request(home, operation) == planned
+    write_request(home, replace(planned, step=OperationStage.APPROVED, by="olga"))
+    for words in (("carry-out", edited, operation), ("upgrade", edited, "--approve", planned.digest, "--new-lineage")):
+        error = typed(home, *words).exception
         assert isinstance(error, PlanChanged)
         reviewed(", ".join(each for each in error.differences if not each.startswith("spec: ")))
+    assert (read_operations(home), read_desired(home).state) == ([], DesiredState.RUNNING)
 
 
 @pytest.mark.parametrize("verb", ["apply", "upgrade"])

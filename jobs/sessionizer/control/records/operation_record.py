@@ -225,8 +225,8 @@ def forget_approved(home: StreamHome, over: OperationRecord) -> None:
     with suppress(OSError, ControlUnreachable, DamagedFile, UnwritablePath, DiskFull):
         for waiting in unbegun_commands(home):
             is_left = over.lineage_to is not None and waiting.lineage_from != over.lineage_to
-            is_same = (waiting.verb, waiting.digest, waiting.request) == (over.verb, over.digest, over.request)
-            if is_left or (is_same and waiting.begun_at <= over.begun_at):
+            approvals = [(each.verb, each.savepoint, each.digest, each.request) for each in (waiting, over)]
+            if is_left or (approvals[0] == approvals[1] and waiting.begun_at <= over.begun_at):
                 write_request(home, replace(waiting, asked_at=None))
 
 

@@ -76,5 +76,5 @@ def test_status_says_that_nobody_carries_it_out(platform: Platform, reviewed: Re
     shown = platform.call("status", "clicks").output
     (told,) = (line for line in shown.splitlines() if "olga" in line)
     reviewed(told[: told.index(" at ")])
-    assert "--approve 13a24ec4dd774b6d" in shown
+    assert "sessionizer carry-out clicks" in shown
     assert '"is_at_work": false' in platform.call("status", "clicks", "--json").output
