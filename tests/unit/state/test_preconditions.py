@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.cli.state_commands.changes import COURSES
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
@@ -32,6 +33,7 @@ from sessionizer.errors import (
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, start_lineage
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_as_planned
 from support.expected.file_accesses import folder_digest
 from support.places import REPOSITORY, mounted
@@ -292,9 +294,8 @@ def test_every_verb_comes_through_the_same_door() -> None:
     using = {path.name for path in folder.rglob("*.py") if "hold_lease(" in path.read_text()}
     assert using == {"maintenance.py", "operation_run.py"}
     course = (folder / "cli" / "state_commands" / "course.py").read_text()
-    changes = (folder / "cli" / "state_commands" / "changes.py").read_text()
     assert "carry_out(self.where" in course
-    assert all(f"command_line({verb.capitalize()}, " in changes for verb in VERBS)
+    assert {each.name for each in COURSES} == COMMANDS.keys()
 
 
 def test_the_same_command_may_have_ended_before_this_one_was_recorded(home: StreamHome) -> None:
