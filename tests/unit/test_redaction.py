@@ -3,7 +3,7 @@
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.redaction import HIDDEN, redact, redact_and_cut
@@ -158,7 +158,6 @@ SHAPES = (
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(SHAPES),
     st.text(string.ascii_letters + string.digits, min_size=12, max_size=40),
@@ -184,7 +183,6 @@ MEANS = ("{}={}", "{}: {}", "{} = '{}'", '"{}": "{}"', "{} => {}", "--{} {}", "{
 ENDS = ("", " and more", "\nnext line", ", x=1", "; y", ")")
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(MEANS),

@@ -110,10 +110,9 @@ def test_a_compared_sentence_is_found(source: str, found: int) -> None:
     assert len(list(compared_sentences(source))) == found
 
 
-@pytest.mark.parametrize("line", [*REMEDIES, *CAUSE_LINES], ids=lambda line: line.partition(":")[0])
-def test_a_remedy_begins_with_what_to_do(line: str) -> None:
-    remedy = line.partition("→ ")[2] or line.partition(": ")[2]
-    assert remedy.split()[0].strip(":,") in IMPERATIVES, remedy
+def test_a_remedy_begins_with_what_to_do() -> None:
+    remedies = [line.partition("→ ")[2] or line.partition(": ")[2] for line in (*REMEDIES, *CAUSE_LINES)]
+    assert [each for each in remedies if each.split()[0].strip(":,") not in IMPERATIVES] == []
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_the_pasted_query_answers(platform: Platform, reader: str) -> None:
 PROGRAM = "sessionizer() {{ printf '%s\\0' \"$@\"; }}; {}"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_characters="\0\n\r", exclude_categories=["Cs"]), max_size=30))
 @example("x; touch /tmp/pasted #")
 @example("`touch /tmp/pasted`")

@@ -342,7 +342,7 @@ def alike(texts: list[str]) -> list[list[str]]:
 
 
 @given(st.data(), TREES, st.sampled_from(EDITS))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_draft_makes_the_new_type_and_keeps_what_both_have(
     spark: SparkSession, data: st.DataObject, tree: Tree, edit: str
 ) -> None:

@@ -106,14 +106,14 @@ any_log_in_event_time = given(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @any_log_in_event_time
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
     assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)
 
 
 @pytest.mark.long
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @any_log_in_event_time
 def test_what_was_final_in_many_logs_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
     assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)
@@ -210,7 +210,6 @@ RULES_OF_KEPT_TIMEOUTS = SessionRules(
 CLIENTS = ["acme", "globex", "initech", None, "acme", "hooli"]
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.integers(1, NEVER_MS)))
 def test_what_was_kept_is_had_again(timeouts: dict[str, int]) -> None:
     kept = keep_timeouts(timeouts)

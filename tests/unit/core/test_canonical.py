@@ -92,7 +92,7 @@ def disordered(rows: pa.Table, chance: random.Random) -> pa.Table:
     return pa.concat_tables([rows.take(order.slice(0, cut)), rows.take(order.slice(cut))])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(changing=changing_logs(), share=st.floats(0, 1), key_groups=st.integers(1, 3), seed=st.integers())
 def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: float, key_groups: int, seed: int) -> None:
     groups = until(changing, round(share * len(changing.log.batches)), key_groups)
@@ -119,7 +119,7 @@ in_any_other_groups = given(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @in_any_other_groups
 def test_a_stream_may_go_on_in_other_groups_after_any_batch(
     changing: ChangingLog, share: float, before: int, after: int, seed: int
@@ -128,7 +128,7 @@ def test_a_stream_may_go_on_in_other_groups_after_any_batch(
 
 
 @pytest.mark.long
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @in_any_other_groups
 def test_many_streams_may_go_on_in_other_groups(
     changing: ChangingLog, share: float, before: int, after: int, seed: int
@@ -328,7 +328,7 @@ def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) ->
     return new
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60)
 @given(
     log=logs(),
     emit_every_ms=st.sampled_from([0, 30]),

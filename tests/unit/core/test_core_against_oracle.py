@@ -2,8 +2,9 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -37,38 +38,54 @@ from support.streams.drawn_logs import draw
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, Row, event_row_of, event_rows, event_table, row_of
 from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
 
-any_log = given(
-    log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]), behind_ms=lags_ms()
-)
 any_changing_log = given(
     changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30])
 )
 
 
-@settings(max_examples=60, deadline=None)
+MODES: dict[str, tuple[tuple[ModuleType, str, int], ...]] = {
+    "as it is": (),
+    # each merge has wide offsets, and whatever leaves it leaves in pieces of an event or two
+    "large groups": ((wide, "WIDE_FROM_BYTES", 0), (wide, "PIECE_BYTES", 100)),
+    # each merge only adds tombstones, as long as anything is open
+    "no log is written anew": ((merging, "DELETED_BEFORE_REWRITE", 1), (merging, "TABLES_BEFORE_REWRITE", NEVER_MS)),
+}
+any_log = given(
+    log=logs(),
+    key_groups=st.integers(1, 3),
+    emit_every_ms=st.sampled_from([0, 7, 30]),
+    behind_ms=lags_ms(),
+    mode=st.sampled_from(list(MODES)),
+)
+
+
+@settings(max_examples=120)
 @any_log
 def test_closed_open_late_and_conflicting_equal_the_oracle(
-    log: Log, key_groups: int, emit_every_ms: int, behind_ms: int
+    log: Log, key_groups: int, emit_every_ms: int, behind_ms: int, mode: str
 ) -> None:
-    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
+    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms, mode)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=10_000)
 @any_log
-def test_many_logs_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
-    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
+def test_many_logs_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int, mode: str) -> None:
+    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms, mode)
 
 
-def assert_as_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
+def assert_as_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int, mode: str) -> None:
     log = delayed(log, behind_ms)
     expected = sessionize(log.batches, log.rules)
     groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
-    for batch in log.batches:
-        groups.take(batch)
-    emitted = Counter(groups.sessions)
-    sessions, open_events = groups.settle()
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in MODES[mode]:
+            patch.setattr(module, name, value)
+        for batch in log.batches:
+            groups.take(batch)
+        emitted = Counter(groups.sessions)
+        sessions, open_events = groups.settle()
     assert not emitted - Counter(map(row_of, expected.closed)), "emitted before it was final"
     assert Counter(sessions) == Counter(map(row_of, expected.closed))
     assert open_events == events_of(admitted.event for admitted in expected.open_events)
@@ -77,46 +94,7 @@ def assert_as_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_m
     assert groups.repeated == expected.duplicates_dropped
 
 
-@pytest.fixture(scope="class")
-def everything_is_large() -> Iterator[None]:
-    """Each merge has wide offsets, and whatever leaves it leaves in pieces of an event or two."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wide, "WIDE_FROM_BYTES", 0)
-        patch.setattr(wide, "PIECE_BYTES", 100)
-        yield
-
-
-@pytest.mark.usefixtures("everything_is_large")
-@settings(max_examples=60, deadline=None)
-@given(log=logs())
-def test_large_groups_equal_the_oracle(log: Log) -> None:
-    expected = sessionize(log.batches, log.rules)
-    groups = InMemoryGroups(log.rules, key_groups=1)
-    for batch in log.batches:
-        groups.take(batch)
-    sessions, open_events = groups.settle()
-    assert Counter(sessions) == Counter(map(row_of, expected.closed))
-    assert open_events == events_of(admitted.event for admitted in expected.open_events)
-    assert groups.repeated == expected.duplicates_dropped
-
-
-@pytest.fixture(scope="class")
-def no_log_is_written_anew() -> Iterator[None]:
-    """Each merge only adds tombstones, as long as anything is open."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "DELETED_BEFORE_REWRITE", 1)
-        patch.setattr(merging, "TABLES_BEFORE_REWRITE", NEVER_MS)
-        yield
-
-
-@pytest.mark.usefixtures("no_log_is_written_anew")
-@settings(max_examples=60, deadline=None)
-@any_log
-def test_logs_with_tombstones_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
-    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(log=logs(drained=True), key_groups=st.integers(1, 3), behind_ms=lags_ms())
 def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: int) -> None:
     log = delayed(log, behind_ms)
@@ -128,7 +106,7 @@ def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: 
     assert all(not group.log for group in groups.groups)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(log=logs([Clock.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
 def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
     log: Log, key_groups: int, emit_every_ms: int
@@ -162,7 +140,7 @@ def events_of(events: Iterable[Event]) -> Counter[Row]:
     return Counter(map(event_row_of, events))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @any_changing_log
 def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
@@ -170,7 +148,7 @@ def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_gr
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@settings(max_examples=5_000, deadline=None)
+@settings(max_examples=5_000)
 @any_changing_log
 def test_the_specs_of_many_logs_may_change(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
@@ -262,7 +240,6 @@ texts = st.lists(st.text(alphabet="aé0", min_size=0, max_size=12), max_size=20)
 of_one_length = st.lists(st.text(alphabet="ab", min_size=9, max_size=9), max_size=20)
 
 
-@settings(deadline=None)
 @given(st.one_of(texts, of_one_length), st.integers(0, 3))
 def test_what_repeats_is_never_called_distinct(values: list[str], skipped: int) -> None:
     column = pa.array(values, pa.string()).slice(skipped)

@@ -50,7 +50,7 @@ def rows_of(events: list[tuple[str, int]]) -> pa.Table:
 
 
 @pytest.mark.usefixtures("divided_at_once")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     events=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 3)), min_size=1, max_size=40),
     at_a_time=st.integers(1, 7),

@@ -38,7 +38,7 @@ def document(columns: str, **mapping: Any) -> dict[str, Any]:
 
 
 @given(st.data(), TREES, st.sampled_from(EDITS), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_verdict_inside_a_type_is_what_becomes_of_its_values(
     data: st.DataObject, tree: Tree, edit: str, recorded: bool
 ) -> None:

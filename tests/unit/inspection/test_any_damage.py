@@ -70,7 +70,7 @@ def require_findings(held: Held, *, deep: bool) -> None:
     assert [*inspection_lines(inspection, None, settings=True), *finding_lines(inspection.findings)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from([1, 2]), st.booleans(), st.data())
 def test_an_inspection_never_fails(made: int, deep: bool, data: st.DataObject) -> None:
     contents = dict(whole(made).contents)
@@ -80,7 +80,7 @@ def test_an_inspection_never_fails(made: int, deep: bool, data: st.DataObject) -
     require_findings(Held(contents), deep=deep)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from([1, 2]), st.booleans(), st.data())
 def test_nor_does_it_where_json_says_something_else(made: int, deep: bool, data: st.DataObject) -> None:
     plain = {name: content.replace(b": ", b":") for name, content in whole(made).without_hidden().contents.items()}

@@ -45,7 +45,7 @@ def counted(taken: pa.Table, kind: str) -> int:
     return sum(row["row_count"] for row in taken.to_pylist() if row["kind"] == kind)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     log=logs([Clock.EVENT_TIME], drained=True),
     share=st.floats(0, 1),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.errors import InvalidSpec
@@ -64,7 +64,6 @@ def test_the_neighbours_of_such_a_file_are_read(tmp_path: Path) -> None:
     assert [problem.file for problem in found.problems if isinstance(problem, InvalidSpec)] == [tmp_path / "bomb.yaml"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, DEEPEST + 2), min_size=1, max_size=3), st.integers(MOST_NODES - 99, MOST_NODES + 2))
 def test_the_bounds_count_what_is_built(depths: list[int], nodes: int) -> None:
     """A list of nested lists, filled up with values to a number of nodes in all."""

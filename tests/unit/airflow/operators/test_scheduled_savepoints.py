@@ -299,7 +299,7 @@ edits = st.sampled_from([5, 6, 7, None]).map(lambda gap: ("edit", gap))
 looks = st.integers(0, 8 * 24 * 60).map(lambda minutes: ("look", minutes))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(st.lists(edits | looks, max_size=15))
 def test_whatever_is_edited_when_each_difference_is_begun_once_in_a_window(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int | None]]
