@@ -2,26 +2,40 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+from upath import UPath
 
+from sessionizer.checkpoint.files import files_of
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.home.control_store import Store
+from sessionizer.home.data_files import write_data_text
+from sessionizer.home.roots import folder_at, uri_of
 from sessionizer_airflow.launching.local import DriverTraces
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.cluster_stage import ClusterStage
-from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
+from support.cluster.containers import (
+    DRIVER_SECONDS,
+    STOPPED_SECONDS,
+    executors_see_no_control,
+    nobody_sees_the_home,
+    states,
+)
 from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, newest_driver_works, supervisor_of
 from support.expected.driver_statuses import Heard, recorded
 from support.faults.airflow_faults import has_stopped, wait_for_pause
+from support.places import REPOSITORY
 from support.processes.live_airflow import Platform
 from support.processes.ports import eventually
 from support.processes.yarn import Yarn
@@ -281,3 +295,71 @@ def test_of_all_that_came_nothing_is_lost_and_nothing_is_there_twice(
     wait_for_pause(working_of_faults_in_yarn)
     wait_until(lambda: has_stopped(working_of_faults_in_yarn, uid), DRIVER_SECONDS, "the driver to stop")
     clicks.assert_exact()
+
+
+@pytest.mark.long
+def test_files_are_there_again_after_the_name_node_and_the_data_node_were_killed(
+    hdfs: Hdfs, hdfs_folder: UPath
+) -> None:
+    file = hdfs_folder / "greeting.txt"
+    file.write_text("hello")
+    assert [found.name for found in hdfs_folder.iterdir()] == ["greeting.txt"]
+    hdfs.kill()
+    hdfs.start()
+    assert file.read_text() == "hello"
+
+
+@pytest.mark.long
+def test_a_folder_of_another_user_is_not_taken_for_an_empty_one(
+    hdfs_folder: UPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("offsets/0", "state/0/schema"):
+        write_data_text(hdfs_folder / name, "v1")
+    hdfs_folder.fs.client.set_permission((hdfs_folder / "state").path, 0o700)
+    monkeypatch.setenv("HADOOP_USER_NAME", "guest")
+    type(hdfs_folder.fs).clear_instance_cache()  # a client keeps its user
+    with pytest.raises(OSError, match="Permission denied"):
+        files_of(folder_at(uri_of(hdfs_folder)))
+    type(hdfs_folder.fs).clear_instance_cache()
+
+
+@pytest.fixture(scope="module")
+def control_in_hdfs() -> bool:
+    return True
+
+
+@pytest.mark.long
+def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
+    platform: Platform, clicks: ClusterStage, running_yarn: Yarn
+) -> None:
+    clicks.bring(2)
+    platform.api.unpause(platform.dag)
+    first = platform.wait_for_driver(seconds=DRIVER_SECONDS)
+    platform.wait_for_watch()
+    clicks.wait_until_all_is_in()
+    home = platform.home
+    assert Store(home.lineage_record).exists()
+    assert not Store(home.own / "lineage.json").exists()
+    nobody_sees_the_home(platform, running_yarn)
+    assert "clicks" in status(platform, clicks)
+
+    platform.run_now(f"{platform.stream}.stop")
+    wait_until(lambda: has_stopped(platform, first), STOPPED_SECONDS, "the first driver to stop")
+    clicks.bring(2)
+    platform.run_now(f"{platform.stream}.start")
+    second = platform.wait_for_driver(other_than=first, seconds=DRIVER_SECONDS)
+    clicks.wait_until_all_is_in()
+
+    platform.mark_failed()
+    wait_for_pause(platform)
+    wait_until(lambda: has_stopped(platform, second), STOPPED_SECONDS, "the second driver to stop")
+    clicks.assert_exact()
+
+
+def status(platform: Platform, clicks: ClusterStage) -> str:
+    """What people are told of the stream by a command that knows where control is."""
+    command = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "--control", str(clicks.stage.control), "status"]
+    command += ["--home", str(platform.home.platform), "--streams", str(clicks.stage.streams)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "RUNNING" in told or "IDLE" in told, told
+    return told

@@ -1,14 +1,20 @@
 """The desired state of a stream, whose user decides while a command writes it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from upath import UPath
 
 from sessionizer.cli.state_commands import operation_run
 from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.control.lease import acquire
+from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records import supervision_records as desired_state
 from sessionizer.control.records.operation_record import OperationRecord, write_request
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, stop_requested
 from sessionizer.control.records.supervision_records import (
     DESIRED_FILE,
     USER_FILE,
@@ -20,9 +26,14 @@ from sessionizer.control.records.supervision_records import (
     read_desired,
     write_desired,
 )
+from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import list_names
+from sessionizer.home.record_file import RecordFile
+from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.active import OWNER_FILE, DataOwner, claim_data, require_own_data, start_lineage
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
 from support.processes.fabricated_platform import Platform
 from support.verbs.scripted_runner import ScriptedRunner
@@ -126,3 +137,109 @@ def test_a_stop_while_a_command_asks_for_the_stream_holds_after_it(
     monkeypatch.setattr(operation_run, "write_request", stop_first)
     carry_out(home, record, "tests", 1, ScriptedRunner(home=home, work=lambda *_: lineage))
     assert (read_desired(home).state, read_desired(home).by) == (STOPPED, "tom")
+
+
+def test_the_owner_of_the_lease_and_one_that_waits_for_it(home: StreamHome, reviewed: Reviewed) -> None:
+    said: list[str] = []
+    assert ask_to_stop(home, "a test", said.append) == set()
+    acquire(home, "driver-1")
+    LAUNCH_FILE.of(home).write(
+        LaunchRecord(uid="driver-2", at=epoch_ms(), log="a", master="yarn", submission="driver-2")
+    )
+    assert ask_to_stop(home, "a test", said.append) == {"driver-1", "driver-2"}
+    reviewed(said)
+    assert stop_requested(home, "driver-1")
+    assert stop_requested(home, "driver-2")
+
+
+def test_a_command_that_has_the_lease_is_waited_for_and_not_asked(home: StreamHome, reviewed: Reviewed) -> None:
+    uid = "restore-20261127T162618-c0867f"
+    said: list[str] = []
+    acquire(home, uid)
+    assert ask_to_stop(home, "restore to monday", said.append) == {uid}
+    assert not stop_requested(home, uid)
+    reviewed(said)
+
+
+def test_one_that_its_cluster_refused_is_not_asked(home: StreamHome) -> None:
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="refused", at=epoch_ms(), log="a", master="yarn", submission="refused"))
+    exit_code = home.submission("refused")
+    exit_code.write_text("0\n")
+    assert ask_to_stop(home, "a test") == {"refused"}
+    exit_code.write_text("1\n")
+    assert ask_to_stop(home, "a test") == set()
+
+
+def test_one_that_gave_its_lease_back_is_not_asked_as_one_that_waits(home: StreamHome) -> None:
+    lease = acquire(home, "a")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="a", at=epoch_ms(), log="a", master="yarn", submission="a"))
+    assert ask_to_stop(home, "a test") == {"a"}
+    lease.release()
+    assert ask_to_stop(home, "a test") == set()
+
+
+@pytest.fixture(params=["a path", "a URI"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DataPath]:
+    if request.param == "a path":
+        yield tmp_path / "lake"
+        return
+    folder = UPath(f"memory://{tmp_path}")
+    yield folder
+    folder.fs.rm(folder.path, recursive=True)
+
+
+def home_in(folder: Path, lake: DataPath | None) -> StreamHome:
+    home = StreamHome.of(folder, "clicks", lake)
+    home.prepare()
+    home.prepare_data()
+    return home
+
+
+def test_who_comes_first_has_it_and_another_home_is_told_whose_it_is(
+    tmp_path: Path, lake: DataPath, reviewed: Reviewed
+) -> None:
+    first, second = home_in(tmp_path / "laptop", lake), home_in(tmp_path / "cluster", lake)
+    claim_data(first)
+    claim_data(first)
+    with pytest.raises(DataOwned) as raised:
+        require_own_data(second)
+    reviewed(raised.value)
+    claim_data(second)
+    require_own_data(first)
+
+
+def test_of_two_that_claim_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second finds nothing, and a moment later the mark of the first."""
+    first, second = home_in(tmp_path / "laptop", tmp_path / "lake"), home_in(tmp_path / "cluster", tmp_path / "lake")
+
+    def create_after_the_first(file: RecordFile[DataOwner], record: DataOwner) -> bool:
+        monkeypatch.undo()
+        claim_data(first)
+        return file.create(record)
+
+    monkeypatch.setattr(RecordFile, "create", create_after_the_first)
+    with pytest.raises(DataOwned):
+        claim_data(second)
+    require_own_data(first)
+
+
+def test_a_home_that_was_moved_keeps_its_data(tmp_path: Path, lake: DataPath) -> None:
+    claim_data(home_in(tmp_path / "before", lake))
+    (tmp_path / "before").rename(tmp_path / "after")
+    require_own_data(home_in(tmp_path / "after", lake))
+
+
+def test_where_the_home_is_the_data_root_nothing_is_marked(tmp_path: Path) -> None:
+    home = home_in(tmp_path, None)
+    claim_data(home)
+    require_own_data(home)
+    assert OWNER_FILE not in list_names(home.data)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"owner": 1}'])
+def test_a_mark_that_nobody_can_read_is_no_mark_of_ours(tmp_path: Path, lake: DataPath, content: bytes) -> None:
+    home = home_in(tmp_path / "laptop", lake)
+    opened(home.data / OWNER_FILE).write_bytes(content)
+    for asked in (claim_data, require_own_data):
+        with pytest.raises(DamagedFile):
+            asked(home)

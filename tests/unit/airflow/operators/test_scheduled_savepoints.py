@@ -21,6 +21,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.state.commands.upgrades import Upgrade
+from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import find_stream
@@ -30,8 +31,10 @@ from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operators import waiting_upgrades
 from sessionizer_airflow.operators.batch_jobs import parse_failure
 from sessionizer_airflow.operators.scheduled import (
+    CompactTables,
     TakeSavepoint,
     prune_savepoints,
+    streams_due_for_compaction,
     streams_due_for_savepoints,
 )
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
@@ -39,7 +42,7 @@ from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_checkpoints import fabricate
 from support.fixtures.reviewed import Reviewed
 from support.places import opened
-from support.verbs.begun_restore import write_operation
+from support.verbs.begun_restore import begun_restore, write_operation
 
 HOUR = 3_600_000
 SPEC = """
@@ -329,3 +332,44 @@ def test_no_run_begins_while_another_command_has_the_stream(fleet: Fleet) -> Non
     home = fleet.home("clicks")
     write_operation(home, new_operation(home, "rescale", "f" * 16, "ann", ("old", 7)))
     assert fleet.look(INSIDE) == []
+
+
+STREAMS = ("busy", "damaged", "fresh", "new", "old", "silent", "unborn")
+
+
+@pytest.fixture
+def project_of_scheduled_compactions(tmp_path: Path) -> Project:
+    """A platform with a stream for each case. All but ``silent`` ask for a compaction every day."""
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    for name in STREAMS:
+        asks = "" if name == "silent" else "compaction: {every: 1 day}\n"
+        (specs / f"{name}.yaml").write_text(SPEC.format(name=name) + asks)
+        home = StreamHome.of(tmp_path, name)
+        home.prepare()
+        if name != "unborn":
+            start_lineage(home)
+    for name, hours in (("busy", 30), ("fresh", 23), ("old", 24), ("silent", 30)):
+        COMPACTION_FILE.of(StreamHome.of(tmp_path, name)).write(CompactionRecord(at=epoch_ms() - hours * HOUR))
+    write_operation(StreamHome.of(tmp_path, "busy"), begun_restore())
+    StreamHome.of(tmp_path, "damaged").lineage_record.write_text("{")
+    return Project.from_environment({"SESSIONIZER_HOME": str(tmp_path), "SESSIONIZER_STREAMS": str(specs)})
+
+
+def test_those_are_due_whose_last_one_is_old(project_of_scheduled_compactions: Project) -> None:
+    said: list[str] = []
+    assert streams_due_for_compaction(project_of_scheduled_compactions, said.append) == [
+        {"stream": "damaged"},
+        {"stream": "new"},
+        {"stream": "old"},
+    ]
+    assert [line.partition(":")[0] for line in said] == [name for name in STREAMS if name != "silent"]
+
+
+def test_the_job_of_a_stream_compacts_it_without_asking(
+    project_of_scheduled_compactions: Project, tmp_path: Path
+) -> None:
+    task = CompactTables(task_id="t", stream="old", project=project_of_scheduled_compactions)
+    assert task.job.arguments == (
+        "compact", "old", "--yes", "--home", str(tmp_path), "--streams", str(tmp_path / "specs"),
+    )  # fmt: skip
