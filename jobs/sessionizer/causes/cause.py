@@ -21,6 +21,8 @@ class Cause:
 
     ``name`` is the word in exit records. ``called`` is its name in a sentence. ``remedy`` is a line of advice.
     ``for_good``: the stream is over, and nothing is to be started again. ``of_any_lineage``: no rollback helps.
+    ``symptoms``: what a driver that did not start prints, each with its description. ``is_vague``: a driver may have
+    recorded it before its first batch while its output says more.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Cause:
     remedy: str
     for_good: bool = False
     of_any_lineage: bool = False
+    symptoms: tuple[tuple[str, str], ...] = ()
+    is_vague: bool = False
 
 
 TERMINAL, TRANSIENT, UNCLEAR = RetryEffect
@@ -71,81 +75,83 @@ NO_JAVA: Final = Cause(
     "no_java", "Java is missing", TERMINAL,
     "install Java 17 or 21 where the driver runs and set JAVA_HOME to it for Airflow's processes",
     of_any_lineage=True,
+    symptoms=(
+        (r"^JAVA_HOME is not set", "there is no Java"),
+        (r"(\S+/bin/java): No such file or directory", "there is no Java at {}"),
+    ),
 )  # fmt: skip
 OLD_JAVA: Final = Cause(
     "old_java", "Java is too old", TERMINAL, "set JAVA_HOME to Java 17 or 21 for Airflow's processes",
     of_any_lineage=True,
+    symptoms=((r"only recognizes class file versions up to (\d+)", "Java is too old (class files up to {})"),),
 )  # fmt: skip
 NO_MEMORY: Final = Cause(
     "no_memory", "memory for a driver is lacking", TRANSIENT,
     "free memory where the driver runs, or lower spark.driver.memory",
+    symptoms=(
+        (r"Could not reserve enough space for (\S+)", "no memory for {} of heap"),
+        (r"There is insufficient memory for the Java Runtime", "no memory for Java"),
+    ),
 )  # fmt: skip
 NO_APPLICATION: Final = Cause(
     "no_application", "the application is missing", TERMINAL,
     "put the application there, or set SESSIONIZER_APPLICATION to its path",
+    symptoms=((r"can't open file '([^']+)'", "there is no application {}"),),
 )  # fmt: skip
 NO_JAR: Final = Cause(
     "no_jar", "a jar is missing", TERMINAL,
     "run `sessionizer jars fetch`, or set SESSIONIZER_JARS to the folder with the jars",
+    symptoms=(
+        (r"Local jar (\S+) does not exist", "there is no jar {}"),
+        (r"Jar (\S+) not found", "there is no jar {}"),
+        (r"ClassNotFoundException: (io\.delta\.\S+)", "no jar has {}"),
+        (r"Failed to find the data source: (\w+)", "no jar has the data source {}"),
+    ),
 )  # fmt: skip
 BROKEN_CODE: Final = Cause(
     "broken_code", "its code does not load", TERMINAL,
     "install the release again, with every package that it needs (`sessionizer doctor`)",
+    symptoms=((r"^((?:ModuleNotFoundError|ImportError|SyntaxError): [^\n]+)", "its code fails with {}"),),
 )  # fmt: skip
 BAD_MASTER: Final = Cause(
     "bad_master", "the Spark master is invalid", TERMINAL, "correct the host of the Spark connection",
     of_any_lineage=True,
+    symptoms=(
+        (r"Could not parse Master URL: '([^']+)'", "{} is no Spark master"),
+        (r"Invalid master URL: (\S+)", "{} is no Spark master: it lacks a port"),
+    ),
 )  # fmt: skip
 NO_YARN_CONFIGURATION: Final = Cause(
     "no_yarn_configuration", "YARN's configuration is missing", TERMINAL,
     "set HADOOP_CONF_DIR for Airflow's processes to the cluster's configuration",
     of_any_lineage=True,
+    symptoms=(
+        (r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set", "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"),
+    ),
 )  # fmt: skip
 UNREACHABLE: Final = Cause(
     "cluster_unreachable", "the cluster does not answer", TRANSIENT,
     "start the cluster's master (or its file system), or correct the host and port of the Spark connection",
+    symptoms=(
+        (r"Failed to connect to (\S+)/<unresolved>", "there is no host {}"),
+        (r"Failed to connect to master (\S+)", "master {} does not answer"),
+        (r"Call From \S+ to (\S+) failed on connection", "YARN or its file system does not answer at {}"),
+        (
+            r"(?s)KubernetesClientException.*?Caused by: java\.io\.IOException: ([^\n]+)",
+            "Kubernetes does not answer ({})",
+        ),
+    ),
 )  # fmt: skip
 NO_RESOURCES: Final = Cause(
     "no_resources", "the cluster has no free resources", TRANSIENT,
     "start workers, or free cores and memory in the cluster",
+    symptoms=((r"Initial job has not accepted any resources", "the cluster gives it no executor"),),
 )  # fmt: skip
-
-SYMPTOMS: Final = (
-    (NO_JAVA, r"^JAVA_HOME is not set", "there is no Java"),
-    (NO_JAVA, r"(\S+/bin/java): No such file or directory", "there is no Java at {}"),
-    (OLD_JAVA, r"only recognizes class file versions up to (\d+)", "Java is too old (class files up to {})"),
-    (NO_MEMORY, r"Could not reserve enough space for (\S+)", "no memory for {} of heap"),
-    (NO_MEMORY, r"There is insufficient memory for the Java Runtime", "no memory for Java"),
-    (NO_APPLICATION, r"can't open file '([^']+)'", "there is no application {}"),
-    (NO_JAR, r"Local jar (\S+) does not exist", "there is no jar {}"),
-    (NO_JAR, r"Jar (\S+) not found", "there is no jar {}"),
-    (NO_JAR, r"ClassNotFoundException: (io\.delta\.\S+)", "no jar has {}"),
-    (NO_JAR, r"Failed to find the data source: (\w+)", "no jar has the data source {}"),
-    (BROKEN_CODE, r"^((?:ModuleNotFoundError|ImportError|SyntaxError): [^\n]+)", "its code fails with {}"),
-    (BAD_MASTER, r"Could not parse Master URL: '([^']+)'", "{} is no Spark master"),
-    (BAD_MASTER, r"Invalid master URL: (\S+)", "{} is no Spark master: it lacks a port"),
-    (
-        NO_YARN_CONFIGURATION,
-        r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set",
-        "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
-    ),
-    (UNREACHABLE, r"Failed to connect to (\S+)/<unresolved>", "there is no host {}"),
-    (UNREACHABLE, r"Failed to connect to master (\S+)", "master {} does not answer"),
-    (
-        UNREACHABLE,
-        r"Call From \S+ to (\S+) failed on connection",
-        "YARN or its file system does not answer at {}",
-    ),
-    (
-        UNREACHABLE,
-        r"(?s)KubernetesClientException.*?Caused by: java\.io\.IOException: ([^\n]+)",
-        "Kubernetes does not answer ({})",
-    ),
-    (NO_RESOURCES, r"Initial job has not accepted any resources", "the cluster gives it no executor"),
-)
-"""Cause, its symptom, and its description. An earlier one explains a later one."""
-START_CAUSES: Final = tuple(dict.fromkeys(cause for cause, _, _ in SYMPTOMS))
-"""Causes that keep a driver from starting."""
+START_CAUSES: Final = (
+    NO_JAVA, OLD_JAVA, NO_MEMORY, NO_APPLICATION, NO_JAR, BROKEN_CODE, BAD_MASTER, NO_YARN_CONFIGURATION, UNREACHABLE,
+    NO_RESOURCES,
+)  # fmt: skip
+"""Causes that keep a driver from starting. An earlier one explains a later one."""
 
 
 @dataclass(frozen=True)
@@ -158,15 +164,14 @@ class StartProblem:
 
 def start_problem(printed: str) -> StartProblem | None:
     """Find a known symptom in the beginning of a driver's log, or return None."""
-    for cause, symptom, words in SYMPTOMS:
-        found = re.search(symptom, printed, re.MULTILINE)
-        if found is not None:
-            return StartProblem(cause, words.format(*found.groups()))
+    for cause in START_CAUSES:
+        for symptom, words in cause.symptoms:
+            found = re.search(symptom, printed, re.MULTILINE)
+            if found is not None:
+                return StartProblem(cause, words.format(*found.groups()))
     return None
 
 
-VAGUE: Final = frozenset({"unknown", "executor_lost", "driver_jvm_died"})
-"""Causes that a driver may have recorded before its first batch while its output says more."""
 LOG_HEAD = 256 * 1024
 """Bytes of a log that are searched for the cause."""
 

@@ -37,12 +37,16 @@ class QueryCause(Cause):
     """Cause of a query's end, shown by one of ``signs``.
 
     ``deep``: the texts count anywhere in the chain of causes, below Spark's own wrapping. ``classes``: Spark's error
-    classes about state. Each class of the pinned Spark has a cause.
+    classes about state. Each class of the pinned Spark has a cause. ``is_general``: they say more than the signs.
+    ``is_one_line``: the stack says nothing more. ``may_be_memory``: a JVM without memory can look like it in Python.
     """
 
     signs: tuple[str, ...] = ()
     deep: bool = False
     classes: tuple[str, ...] = ()
+    is_general: bool = False
+    is_one_line: bool = False
+    may_be_memory: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -84,7 +88,7 @@ QUERY_CAUSES: Final = (
         signs=(
             "Python worker failed to connect back", "Timed out while waiting for the Python worker to connect back",
             "but an error occurred: timed out",  # of a socket from the JVM to our Python
-        ), deep=True,
+        ), deep=True, is_one_line=True,
     ),
     QueryCause(
         LEASE_LOST, "another query writes to its checkpoint", TRANSIENT,
@@ -151,7 +155,7 @@ QUERY_CAUSES: Final = (
         signs=(
             "CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE",
             "Incomplete log file in the",
-        ),
+        ), is_general=True,
         classes=(
             *_loading(
                 "AUTO_SNAPSHOT_REPAIR_FAILED", "CANNOT_FIND_BASE_SNAPSHOT_CHECKPOINT", "CANNOT_READ_CHECKPOINT",
@@ -169,7 +173,7 @@ QUERY_CAUSES: Final = (
     QueryCause(
         "state_refused", "Spark refuses the state", TERMINAL,
         "undo the change of Spark's version or settings, because the state was written with the earlier ones",
-        signs=("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"),
+        signs=("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"), is_general=True,
         classes=(
             *_loading(
                 "INVALID_CHANGE_LOG_READER_VERSION", "INVALID_CHANGE_LOG_WRITER_VERSION",
@@ -195,7 +199,7 @@ QUERY_CAUSES: Final = (
             "DELTA_METADATA_MISMATCH", "DELTA_STREAMING_SCHEMA_", "DELTA_STREAMING_METADATA_EVOLUTION",
             "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
             "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT", "DELTA_UNSUPPORTED_COLUMN_MAPPING_SCHEMA_CHANGE",
-        ),
+        ), is_general=True,
         classes=(
             *_loading(
                 "KEY_ROW_FORMAT_VALIDATION_FAILURE", "VALUE_ROW_FORMAT_VALIDATION_FAILURE",
@@ -279,12 +283,12 @@ QUERY_CAUSES: Final = (
         signs=(
             "Py4JNetworkError", "Answer from Java side is empty", "Connection refused",
             "Py4JError: An error occurred while calling",
-        ),
+        ), is_vague=True, may_be_memory=True,
     ),
     QueryCause(
         "state_silent", "the state store failed", UNCLEAR,
         "look in the driver's log for a full disk or an overloaded machine",
-        signs=("TimeoutError: timed out", "cannot read from timed out object"),
+        signs=("TimeoutError: timed out", "cannot read from timed out object"), may_be_memory=True,
         classes=(
             *_loading(
                 # a copy that was cut short, a lock that is still held, an error that Spark has no class for
@@ -301,10 +305,11 @@ QUERY_CAUSES: Final = (
         signs=(
             "ExecutorLostFailure", "Python worker exited unexpectedly", "FetchFailed", "MetadataFetchFailedException",
             "SparkContext has been shut down", "SparkContext was shut down", "All masters are unresponsive",
-        ),
+        ), is_vague=True, may_be_memory=True,
     ),
     QueryCause(
-        UNKNOWN, "the reason is unknown", UNCLEAR, "read the driver's log",
+        UNKNOWN, "the reason is unknown", UNCLEAR, "read the driver's log", is_vague=True, is_general=True,
+        may_be_memory=True,
     ),
 )  # fmt: skip
 

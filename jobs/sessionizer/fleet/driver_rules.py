@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.causes.cause import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, name_stream
+from sessionizer.causes.cause import HUNG, NO_PROGRESS, NO_START, name_stream
 from sessionizer.causes.table import cause_of, remedy_for
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
@@ -239,21 +239,14 @@ def describe_end(view: StreamView, seen: DriverStatus) -> tuple[str, str]:
         return record.last_failure, name_stream(record.remedy, view.name)
     if seen.state not in {State.FAILED, State.VANISHED}:
         return "", ""
-    cause, said = _cause(seen)
-    log = seen.launch.log if seen.launch else view.home.logs if view.home else "its log"
-    return said, f"{name_stream(cause.remedy, view.name)} (see {log})"
-
-
-def _cause(seen: DriverStatus) -> tuple[Cause, str]:
-    """Return the cause of the driver's end, and the end in words."""
-    record = seen.exit_record
+    ending, end = seen.exit_record, "its process is gone without an exit record"
     if seen.start_problem is not None:
-        return seen.start_problem.cause, f"it did not start: {_first_line(seen.start_problem.said)}"
-    if record is None:
-        return KILLED, "its process is gone without an exit record"
-    cause = cause_of(record.error_type, record.message or "", terminal=record.terminal)
-    kind = f"{record.error_type}: " if record.error_type else ""
-    return cause, f"{kind}{_first_line(record.message or '')}"
+        end = f"it did not start: {_first_line(seen.start_problem.said)}"
+    elif ending is not None:
+        kind = f"{ending.error_type}: " if ending.error_type else ""
+        end = f"{kind}{_first_line(ending.message or '')}"
+    log = seen.launch.log if seen.launch else view.home.logs if view.home else "its log"
+    return end, f"{name_stream(seen.cause.remedy, view.name)} (see {log})"
 
 
 def _then_resume(view: StreamView, seen: DriverStatus, remedy: str) -> str:
@@ -261,7 +254,7 @@ def _then_resume(view: StreamView, seen: DriverStatus, remedy: str) -> str:
     resume = _wake(view.name) if view.has_supervisor or view.has_watched_spec else f"`sessionizer run {view.name}`"
     if not remedy:
         return resume
-    cause = cause_of(view.supervision.cause) if view.supervision and view.supervision.cause else _cause(seen)[0]
+    cause = cause_of(view.supervision.cause) if view.supervision and view.supervision.cause else seen.cause
     if cause.for_good:
         return remedy
     return f"{remedy}, then {resume}" if cause.verdict is RetryEffect.TERMINAL else f"{remedy}. To resume: {resume}"

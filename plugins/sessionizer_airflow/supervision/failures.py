@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import KILLED
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import RetryEffect
@@ -61,7 +60,7 @@ def failure_of(driver: DriverStatus | None, unstarted: UnstartedLineage | None =
         return None
     return Failure(
         what=describe_driver_end(driver),
-        cause=cause_of_end(driver),
+        cause=driver.cause,
         uid=driver.uid,
         lifetime_ms=driver.lifetime_ms,
         log=driver.log,
@@ -80,14 +79,6 @@ def is_rollback_due(record: SupervisionRecord, failure: Failure, policy: Supervi
         return False
     starts = min(lineage.starts, policy.restart_budget + 1)
     return failure.cause.verdict is RetryEffect.TERMINAL or record.false_starts >= starts
-
-
-def cause_of_end(driver: DriverStatus) -> Cause:
-    """Return why the driver ended, or never began."""
-    if driver.start_problem is not None:
-        return driver.start_problem.cause
-    ending = driver.exit_record
-    return KILLED if ending is None else cause_of(ending.error_type, ending.message or "", terminal=ending.terminal)
 
 
 def describe_driver_end(driver: DriverStatus) -> str:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.causes.cause import VAGUE, find_start_problem
+from sessionizer.causes.cause import KILLED, find_start_problem
+from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
@@ -29,7 +30,7 @@ from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.record_file import Reading
 
 if TYPE_CHECKING:
-    from sessionizer.causes.cause import StartProblem
+    from sessionizer.causes.cause import Cause, StartProblem
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
@@ -189,6 +190,14 @@ class DriverStatus:
     def ended_on_purpose(self) -> bool:
         """Whether it was stopped, finished its input or stepped back for another driver."""
         return self.exit_record is not None and self.exit_record.outcome is not ExitOutcome.FAILED
+
+    @property
+    def cause(self) -> Cause:
+        """Cause of its end, or why it never began."""
+        if self.start_problem is not None:
+            return self.start_problem.cause
+        ending = self.exit_record
+        return KILLED if ending is None else cause_of(ending.error_type, ending.message or "", terminal=ending.terminal)
 
     @property
     def is_as_desired(self) -> bool:
@@ -383,7 +392,8 @@ def _explain_start(home: StreamHome, seen: DriverStatus) -> DriverStatus:
     The log must be one of the stream's, because its lines are shown to users. An exit record that names the error says
     more than the log.
     """
-    told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
+    cause = CAUSES.get(seen.exit_record.error_type or "") if seen.exit_record is not None else None
+    told = seen.exit_record is not None and (cause is None or not cause.is_vague)
     may_tell = seen.batch_id is None and not told and seen.state in _SICK
     if not may_tell and not seen.launch:
         return seen

@@ -35,12 +35,6 @@ if TYPE_CHECKING:
     from sessionizer.causes.table import QueryCause
 
 
-WITHOUT_WORDS: Final = frozenset({UNKNOWN, "driver_jvm_died", "executor_lost", "state_silent"})
-"""Causes that the end of a JVM without memory can look like in Python."""
-SAID_IN_A_LINE: Final = frozenset({WORKER_LATE})
-"""Causes about which the stack says nothing more."""
-GENERAL: Final = frozenset({UNKNOWN, "state_not_at_head", "schema_change", "state_refused"})
-"""Causes about which Spark's class says more than the signs."""
 _BY_NAME: Final = {cause.name: cause for cause in QUERY_CAUSES}
 CAUSE_OF_CLASS: Final = {name: cause for cause in QUERY_CAUSES for name in cause.classes}
 _CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
@@ -69,12 +63,12 @@ def classify_failure(
     text = f"{type(error).__name__}: {error}"
     whole = f"{text}\n{whole_text(error)}"
     cause = next((cause for cause in QUERY_CAUSES if _shows(cause, whole if cause.deep else text)), _BY_NAME[UNKNOWN])
-    if cause.name in GENERAL:
+    if cause.is_general:
         cause = next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), cause)
-    words = out_of_memory() if cause.name in WITHOUT_WORDS else None
+    words = out_of_memory() if cause.may_be_memory else None
     if words is not None:
         cause, text = _BY_NAME["memory"], f"{words}; then {text}"
-    elif cause.name in SAID_IN_A_LINE:
+    elif cause.is_one_line:
         text = next(sign for sign in cause.signs if sign in whole)
     elif (line := _telling_line(whole if cause.deep else text, cause.texts)) is not None:
         text = f"{line}\n{text}"
