@@ -71,6 +71,11 @@ class Operation:
             self._write(replace(self.record, tables=versions))
         return self.record.tables
 
+    def note_spec(self, document: Mapping[str, Any]) -> None:
+        """Note the approved file of the stream, because it may be edited before a later try."""
+        if not self.record.spec:
+            self._write(replace(self.record, spec=document))
+
     def finish(self, lineage: str) -> OperationRecord:
         """Note that ``lineage`` is the active one, and that nothing is left to do. Returns the record.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.counts import count_text
+from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.stream_spec.column_types import PartKind, changed_parts, read_recorded_type
 from sessionizer.stream_spec.document.rules import Mapping as SpecMapping
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.stream_spec.column_types import ColumnType
@@ -73,6 +75,75 @@ def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
         yield from (f"{'':<12} {sentence}" for sentence in found[0].said)
 
 
+def refused(differences: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the differences that no command can take as they are."""
+    return tuple(each for each in differences if each.verdict is Verdict.INCOMPATIBLE)
+
+
+def unaccepted(differences: Iterable[Difference], accepted: Collection[str]) -> tuple[Difference, ...]:
+    """Return the differences that a user must accept by name and has not."""
+    return tuple(each for each in differences if each.must_be_accepted and each.name not in accepted)
+
+
+def refusal_of(
+    stream: str, verb: str, differences: Sequence[Difference], accepted: Collection[str]
+) -> InvalidSpec | NotAccepted | None:
+    """Return the error of the first refused difference, else of those that lack a user's consent."""
+    for each in refused(differences):
+        return InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
+    lacking = unaccepted(differences, accepted)
+    return NotAccepted(stream, verb, tuple(each.name for each in lacking)) if lacking else None
+
+
+def describe_hindrance(differences: Sequence[Difference], accepted: Collection[str]) -> str | None:
+    """Say what to do before the differences can be carried out. None: nothing."""
+    if refused(differences):
+        return "nothing can be carried out while a difference is incompatible"
+    lacking = [each.name for each in unaccepted(differences, accepted)]
+    return f"to accept what open sessions lack, add: {accept_options(lacking)}" if lacking else None
+
+
+def accept_options(names: Iterable[str]) -> str:
+    """Return the options that accept the differences ``names``, as typed."""
+    return " ".join(f"--accept {name}" for name in names)
+
+
+def decided_differences(differences: Iterable[Difference]) -> list[tuple[str, str, str]]:
+    """Return what a digest covers of the differences: names and values, but no verdict and no count."""
+    return sorted((each.name, str(each.before), str(each.now)) for each in differences)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Division of the state into key groups, and of these into partitions. A partition is a task in a batch."""
+
+    key_groups: int
+    partitions: int
+
+    @classmethod
+    def read(cls, spec: Document, settings: Mapping[str, str]) -> Self:
+        """Return the division of a state by its spec and the settings of its checkpoint."""
+        return cls(int(spec["key_groups"]), int(settings[PARTITIONS]))
+
+    def change(self, key_groups: int | None, partitions: int | None) -> Division:
+        """Return another division. None keeps a number as it is. Raises InvalidSpec for too many partitions."""
+        groups = self.key_groups if key_groups is None else key_groups
+        if partitions is not None and partitions > groups:
+            raise InvalidSpec("--partitions", partitions, f"at most {groups}, because a key group is in one partition")
+        return Division(groups, min(self.partitions, groups) if partitions is None else partitions)
+
+    def __str__(self) -> str:
+        """Format both numbers as text."""
+        return f"{count_text(self.key_groups, 'key group')} in {count_text(self.partitions, 'partition')}"
+
+    @property
+    def remark(self) -> str | None:
+        """Warning for the user of this division, None if there is none."""
+        if self.key_groups % self.partitions == 0:
+            return None
+        return f"some partitions get more key groups, because {self.partitions} does not divide {self.key_groups}"
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """Side of the comparison: the ``spec`` as JSON, the fingerprint, format and revision of the state."""
@@ -81,6 +152,14 @@ class Side:
     fingerprint: Fingerprint
     checkpoint_format: int
     revision: str
+
+    def divide(self, partitions: int | None) -> Side:
+        """Return the side with its state in so many ``partitions``. None keeps their number."""
+        configuration = self.fingerprint.configuration
+        if partitions is not None:
+            Division.read(self.spec, {PARTITIONS: "1"}).change(None, partitions)
+            configuration = {**configuration, PARTITIONS: str(partitions)}
+        return replace(self, fingerprint=replace(self.fingerprint, configuration=configuration))
 
 
 @dataclass(frozen=True, slots=True)

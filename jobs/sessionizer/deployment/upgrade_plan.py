@@ -7,17 +7,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
-from sessionizer.deployment.differences import count_verdicts, describe_differences
+from sessionizer.deployment.differences import (
+    count_verdicts,
+    decided_differences,
+    describe_differences,
+    describe_hindrance,
+    refusal_of,
+    refused,
+    unaccepted,
+)
 from sessionizer.deployment.releases import ReleaseChoice
-from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from sessionizer.deployment.differences import Difference
+    from sessionizer.errors import InvalidSpec, NotAccepted
     from sessionizer.lineage.canary.judge import CanaryTerms
 
 UPGRADE: Final = "upgrade"
@@ -30,6 +38,7 @@ class UpgradeRequest:
 
     ``anew``: a new lineage is wanted, whatever changes. ``canary``: the canary of a new lineage, None for no canary.
     ``prove``: it is done only if a replay explains every row. ``stateless``: open sessions are left behind.
+    ``key_groups`` and ``partitions`` divide the state anew. None leaves the first to the spec, and the other as it is.
     """
 
     verb: str = UPGRADE
@@ -38,6 +47,8 @@ class UpgradeRequest:
     canary: CanaryTerms | None = USUAL
     prove: bool = False
     stateless: bool = False
+    key_groups: int | None = None
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +92,12 @@ class UpgradePlan(DigestOfDecided):
     @property
     def refused(self) -> tuple[Difference, ...]:
         """The differences that no command can take as they are."""
-        return tuple(each for each in self.differences if each.verdict is Verdict.INCOMPATIBLE)
+        return refused(self.differences)
 
     @property
     def unaccepted(self) -> tuple[Difference, ...]:
         """The differences that a user must accept by name and has not."""
-        return tuple(
-            each for each in self.differences if each.must_be_accepted and each.name not in self.request.accepted
-        )
+        return unaccepted(self.differences, self.request.accepted)
 
     @property
     def is_possible(self) -> bool:
@@ -101,14 +110,13 @@ class UpgradePlan(DigestOfDecided):
 
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
-        differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
         on_canary = digest_terms(self.request.canary) if self.anew else {}
         decided = {
             "verb": self.request.verb,
             "stream": self.stream,
             "lineage": self.lineage,
             "fingerprint": self.fingerprint,
-            "differences": sorted(differing),
+            "differences": decided_differences(self.differences),
             "accepted": sorted(self.request.accepted),
             "anew": self.request.anew,
         }
@@ -119,11 +127,7 @@ class UpgradePlan(DigestOfDecided):
     @property
     def refusal(self) -> InvalidSpec | NotAccepted | None:
         """Error of the first refused difference, else of those that lack a user's consent. None if there is none."""
-        for each in self.refused:
-            return InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
-        if self.unaccepted:
-            return NotAccepted(self.stream, self.request.verb, tuple(each.name for each in self.unaccepted))
-        return None
+        return refusal_of(self.stream, self.request.verb, self.differences, self.request.accepted)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON."""
@@ -171,7 +175,7 @@ class UpgradePlan(DigestOfDecided):
         if any(self.bundle):
             yield f"  DAG bundle: {' → '.join(dict.fromkeys(each or 'unknown' for each in self.bundle))}"
         if not self.is_possible:
-            yield from (f"  {line}" for line in self._hindrances())
+            yield f"  {describe_hindrance(self.differences, self.request.accepted)}"
             return
         yield from (f"  migration {each}" for each in self.migrations)
         for number, (step, says) in enumerate(self.steps.items(), start=1):
@@ -199,14 +203,3 @@ class UpgradePlan(DigestOfDecided):
         if count is None:
             return "all open sessions (not counted here)"
         return "no open session" if count == 0 else f"about {count_text(count, 'open session')}"
-
-    def _hindrances(self) -> Iterator[str]:
-        if self.refused:
-            yield "nothing can be carried out while a difference is incompatible"
-            return
-        yield f"to accept what open sessions lack, add: {accept_options(each.name for each in self.unaccepted)}"
-
-
-def accept_options(names: Iterator[str] | Sequence[str]) -> str:
-    """Return the options that accept the differences ``names``, as typed."""
-    return " ".join(f"--accept {name}" for name in names)

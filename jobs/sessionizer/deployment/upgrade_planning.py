@@ -28,9 +28,12 @@ from sessionizer.stream_spec.decisions import check_sql, document_of, spec_finge
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sessionizer.deployment.differences import Difference
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -104,42 +107,69 @@ def plan_upgrade(
     Raises DamagedFile, InvalidSpec for SQL that no driver would run, and MigrationRefused for a declared migration that
     cannot be applied.
     """
-    check_sql(spec)
     lineage, batch_id = at
-    spec = keep_rescale(home, lineage, spec)
+    spec = choose_groups(keep_rescale(home, lineage, spec), request.key_groups)
     pending = waiting_migrations(home, lineage, spec)
     before = running_side(home, lineage)
     now = present_side(spec, before)
     if request.verb != UPGRADE:
         now = replace(before, spec=now.spec)
     state = open_state(home, lineage)
-    differences = judge_differences(
-        before,
-        now,
-        OpenState(sessions=0) if request.stateless else state,
-        tables=sink_columns(home, spec),
-        pending=[each.model_dump(mode="json") for each in pending],
-        revisions=frozenset(revisions_before_head()),
-    )
-    same = "Spark makes the same of both texts"
+    judged = OpenState(sessions=0) if request.stateless else state
+    differences = judge_file(home, (before, now.divide(request.partitions)), spec, judged, pending, same_to_spark)
     return UpgradePlan(
         stream=home.name,
         lineage=lineage,
         batch_id=batch_id,
         fingerprint=spec_fingerprint(spec),
-        differences=tuple(
-            replace(each, verdict=Verdict.IN_PLACE, kind="written otherwise", reason=same, remedy="")
-            if each.name in same_to_spark and each.verdict is Verdict.PARTIAL
-            else each
-            for each in differences
-        ),
+        differences=differences,
         request=request,
-        migrations=tuple(f"{each.id} ({migration_digest(each)}): {describe_migration(each)}" for each in pending),
+        migrations=describe_pending(pending),
         ran_by=describe_programs(before.fingerprint.versions),
         way_back=release_of(home, lineage, now.fingerprint.versions),
         open_sessions=state.sessions,
         bundle=(before.fingerprint.bundle, bundle_of_watch(home)),
     )
+
+
+def choose_groups(spec: StreamSpec, key_groups: int | None) -> StreamSpec:
+    """Return ``spec`` with so many key groups. None leaves their number."""
+    return spec if key_groups is None else spec.model_copy(update={"key_groups": key_groups})
+
+
+def judge_file(
+    home: StreamHome,
+    sides: tuple[Side, Side],
+    spec: StreamSpec,
+    state: OpenState,
+    pending: Sequence[Migration],
+    same_to_spark: frozenset[str] = frozenset(),
+) -> tuple[Difference, ...]:
+    """Judge the differences between two sides, of which the second is by ``spec``.
+
+    ``pending``: its migrations that the state has not had. ``same_to_spark``: fields whose SQL is written otherwise and
+    means the same, as Spark found. Raises InvalidSpec for SQL that no driver would run.
+    """
+    check_sql(spec)
+    differences = judge_differences(
+        *sides,
+        state,
+        tables=sink_columns(home, spec),
+        pending=[each.model_dump(mode="json") for each in pending],
+        revisions=frozenset(revisions_before_head()),
+    )
+    same = "Spark makes the same of both texts"
+    return tuple(
+        replace(each, verdict=Verdict.IN_PLACE, kind="written otherwise", reason=same, remedy="")
+        if each.name in same_to_spark and each.verdict is Verdict.PARTIAL
+        else each
+        for each in differences
+    )
+
+
+def describe_pending(pending: Sequence[Migration]) -> tuple[str, ...]:
+    """Describe migrations that open events get, each with the digest of its text."""
+    return tuple(f"{each.id} ({migration_digest(each)}): {describe_migration(each)}" for each in pending)
 
 
 def find_differences(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[Difference, ...]:

@@ -128,9 +128,7 @@ def _settings(kept: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[Di
             reason = "the checkpoint pins a setting that this release does not know"
             yield Difference(f"{SETTING}{name}", "unknown setting", was, is_, Verdict.UNKNOWN, reason)
         elif name == PARTITIONS and was and is_ and was != is_:
-            reason = "the state is divided anew, in a new lineage"
-            remedy = f"Or run `sessionizer rescale … --partitions {is_}`"
-            yield Difference(f"{SETTING}{name}", "partitions changed", was, is_, Verdict.MIGRATE, reason, remedy)
+            yield Difference("partitions", "partitions changed", was, is_, Verdict.MIGRATE, "the state is divided anew")
         elif was and is_ and was != is_:
             reason = "the checkpoint keeps its own until the next new lineage"
             yield Difference(f"{SETTING}{name}", "pinned setting changed", was, is_, Verdict.NONE, reason)

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 1000
 
-_FEW: Final = 2
-"""Most commands of a section that is named after them."""
-
 
 def form_of(streams: Sequence[str], only: str | None = None) -> dict[str, Param]:
     """Build the form: a required verb and stream, and each verb's own fields in a section of its name.
@@ -61,18 +58,12 @@ def form_of(streams: Sequence[str], only: str | None = None) -> dict[str, Param]
             description="Optional. Users who may approve see it.",
         ),
         **{
-            name: _param(option, _section(verbs, only))
+            # a form of one verb shows its own fields at the top
+            name: _param(option, option.section or (f"To {' or '.join(verbs)}" if only is None else None))
             for name, (option, verbs) in form_fields().items()
             if only in {None, *verbs}
         },
     }
-
-
-def _section(verbs: Sequence[str], only: str | None) -> str | None:
-    """Return the section of a field that these verbs have. A form of one verb shows its own fields at the top."""
-    if len(verbs) > _FEW:
-        return "Canary of a new lineage"
-    return f"To {' or '.join(verbs)}" if only is None else None
 
 
 def _param(option: Option, section: str | None) -> Param:

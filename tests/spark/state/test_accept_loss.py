@@ -15,7 +15,8 @@ from sessionizer.lineage.kept_spec import read_source_ids
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.moves import LossRunner
-from sessionizer.spark.state.commands.restores import RollbackRunner, plan_restore
+from sessionizer.spark.state.commands.restores import RollbackRunner
+from sessionizer.spark.state.restores.plans import plan_restore
 from sessionizer.state.commands.moves import Switch
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.lineages.committed_batch import read_committed_batch

@@ -12,7 +12,12 @@ import pytest
 
 from sessionizer.control.records.operation_record import Ending, pending_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
+from sessionizer.deployment.differences import Division
+from sessionizer.lineage.kept_spec import SPEC_FILE, read_applied
+from sessionizer.state.commands.restores import Restore
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.stream_spec.effect import Verdict
 from support.histories.real_stream import REFUSALS, RealStream
 
 if TYPE_CHECKING:
@@ -69,6 +74,66 @@ def test_a_rollback_of_a_restore_leads_to_the_lineage_that_was_active(stream: Re
     read(stream, 1)
     stream.rollback()
     assert (stream.stage.lineage, stream.session_ids()) == (left, rows)
+    stream.end()
+
+
+SPLIT = {"id": "own-keys", "key": "concat(key, '')"}
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_fix_and_replay_goes_back_with_the_corrected_file_in_other_groups(stream: RealStream, native: bool) -> None:
+    """The plan has the savepoint's state, the file's rules, a migration of the open events, and the groups."""
+    read(stream, 2)
+    stream.save("monday", native=native)
+    stream.rescale()
+    read(stream, 1)
+    left, rows = stream.stage.lineage, stream.session_ids()
+    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
+    fixed = {"rules": rules, "migrations": [SPLIT]}
+    command = Restore(canary=0, with_file=True, key_groups=5, partitions=3)
+    stream.restoring = command
+    stream.stage.write_spec({**stream.document(), **fixed})
+    plan = stream.plan_of("monday").decision
+    verdicts = {each.name: each.verdict for each in plan.differences}
+    assert verdicts == {
+        "migrations": Verdict.MIGRATE,
+        "key_groups": Verdict.MIGRATE,
+        "partitions": Verdict.MIGRATE,
+        "rules.gap_timeout": Verdict.IN_PLACE,
+    }
+    record = stream.restore("monday", command, **fixed)
+    committed = read_committed_batch(stream.home)
+    assert (record.lineage_to, record.lineage_from) == (committed.lineage, left)
+    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
+    assert [each.id for each in read_applied(stream.home, committed.lineage)] == ["own-keys"]
+    assert committed.spec["rules"]["gap_timeout"] == "50 seconds"
+    read(stream, 1)
+    stream.rollback()
+    assert (stream.stage.lineage, stream.session_ids()) == (left, rows)
+    with stream.killed_at(9 if native else 19):
+        stream.restore("monday", command, **fixed)
+    assert pending_operation(stream.home) is not None
+    stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+    stream.resume_restore("monday")
+    assert stream.document()["rules"]["gap_timeout"] == "50 seconds", "the approved file, not the one of now"
+    stream.end()
+
+
+def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStream) -> None:
+    read(stream, 2)
+    before = stream.stage.lineage
+    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
+    record = stream.upgrade(rules=rules, migrations=[SPLIT], key_groups=5, partitions=3)
+    assert record is not None
+    committed = read_committed_batch(stream.home)
+    assert (record.lineage_from, record.lineage_to) == (before, committed.lineage)
+    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
+    spec = SPEC_FILE.of(stream.home, committed.lineage).require()
+    assert spec is not None
+    assert spec.rescaled_over == 2, "the number in the file, so that a later edit of it is seen"
+    read(stream, 1)
+    stream.rollback()
+    assert stream.stage.lineage == before
     stream.end()
 
 
@@ -147,6 +212,12 @@ def restore(stream: RealStream, chance: random.Random) -> None:
     stream.restore(chance.choice(stream.saved))
 
 
+def fix_and_replay(stream: RealStream, chance: random.Random) -> None:
+    groups, partitions = chance.choice([None, 2, 3, 5]), chance.choice([None, 1, 2])
+    command = Restore(canary=0, with_file=True, key_groups=groups, partitions=partitions)
+    stream.restore(chance.choice(stream.saved), command, **edit(stream, chance))
+
+
 def crash(stream: RealStream, chance: random.Random) -> None:
     stream.crash(chance.randint(0, 2))
 
@@ -162,7 +233,8 @@ def edit(stream: RealStream, chance: random.Random) -> dict[str, Any]:
 
 
 def change_file(stream: RealStream, chance: random.Random) -> None:
-    stream.upgrade(new_lineage=chance.random() < 0.5, **edit(stream, chance))
+    divided = {"key_groups": chance.choice([None, 2, 3]), "partitions": chance.choice([None, 1, 2])}
+    stream.upgrade(new_lineage=chance.random() < 0.5, **divided, **edit(stream, chance))
 
 
 def install_release(stream: RealStream, chance: random.Random) -> None:
@@ -190,8 +262,8 @@ def edit_after_plan(stream: RealStream, chance: random.Random) -> None:
 
 
 COMMANDS = {
-    read_files: 3, save: 2, restore: 3, crash: 2, change_file: 2, install_release: 2, edit_after_plan: 1,
-    rollback: 2, rescale: 2, compact: 2,
+    read_files: 3, save: 2, restore: 2, fix_and_replay: 2, crash: 2, change_file: 2, install_release: 2,
+    edit_after_plan: 1, rollback: 2, rescale: 2, compact: 2,
 }  # fmt: skip
 
 
@@ -199,7 +271,7 @@ def finish(stream: RealStream, pending: OperationRecord) -> None:
     """Type a command that was killed again, until it is over."""
     match pending.verb:
         case "restore":
-            stream.restore(pending.savepoint)
+            stream.resume_restore(pending.savepoint)
         case "rollback":
             stream.rollback()
         case "upgrade":

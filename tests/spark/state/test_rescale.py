@@ -14,6 +14,7 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.deployment.differences import Division
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
@@ -21,7 +22,7 @@ from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.spark.state.commands.moves import RescaleRunner
-from sessionizer.state.commands.moves import Division, Rescale, plan_rescale
+from sessionizer.state.commands.moves import Rescale, plan_rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import LineageStep

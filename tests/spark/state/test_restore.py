@@ -27,7 +27,7 @@ from sessionizer.home.stream_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
 from sessionizer.spark.state.commands import runner
-from sessionizer.spark.state.commands.restores import plan_restore, saved_path
+from sessionizer.spark.state.restores.plans import plan_restore, saved_path
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch

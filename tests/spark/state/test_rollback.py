@@ -11,7 +11,8 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.spark.state.commands import restores
-from sessionizer.spark.state.commands.restores import RollbackRunner, plan_rollback
+from sessionizer.spark.state.commands.restores import RollbackRunner
+from sessionizer.spark.state.restores.plans import plan_rollback
 from sessionizer.state.commands.restores import Rollback
 from support.expected.landed import assert_as_defined
 from support.processes.in_process import catch_up, drain

@@ -20,7 +20,7 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
-from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, PlanChanged, RowsGone
+from sessionizer.errors import HalfWrittenBatch, MigrationRefused, NothingToSave, NoWayBack, PlanChanged, RowsGone
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage import fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE
@@ -39,6 +39,7 @@ from sessionizer.state.compaction.plan import plan_compaction
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
+from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.landed import table_rows
 from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_file
 from support.places import opened
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.commands.restores import RestorePlan
 
-REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch)
+REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch, MigrationRefused)
 
 
 class Killed(BaseException):
@@ -76,6 +77,7 @@ class RealStream:
     saved: list[str] = field(default_factory=list)
     sinks: list[str | None] = field(default_factory=lambda: [None])
     upgrading: Upgrade = field(default_factory=Upgrade)
+    restoring: Restore = field(default_factory=lambda: Restore(canary=0))
 
     @classmethod
     def at(cls, spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) -> RealStream:
@@ -136,9 +138,11 @@ class RealStream:
         self.monkeypatch.setattr(fingerprint, "code_digest", lambda: f"code of {release}")
         self.monkeypatch.setattr(fingerprint, "source_digest", lambda: f"sources of {release}")
 
-    def upgrade(self, *, new_lineage: bool = False, **changes: Any) -> OperationRecord | None:
+    def upgrade(
+        self, *, new_lineage: bool = False, partitions: int | None = None, key_groups: int | None = None, **changes: Any
+    ) -> OperationRecord | None:
         """Go on by the file with these changes and by the installed release. None: there is nothing to do."""
-        self.upgrading = Upgrade(canary=0, new_lineage=new_lineage)
+        self.upgrading = Upgrade(canary=0, new_lineage=new_lineage, partitions=partitions, key_groups=key_groups)
         self.stage.write_spec({**self.document(), **changes})
         try:
             runner = self._upgrade_runner()
@@ -177,8 +181,18 @@ class RealStream:
             savepoints=self.home.savepoints,
         )
 
-    def restore(self, savepoint: str) -> OperationRecord:
-        """Go back, or forward, to a savepoint."""
+    def restore(self, savepoint: str, command: Restore | None = None, **changes: Any) -> OperationRecord:
+        """Go back, or forward, to a savepoint. ``changes`` of the file count if the ``command`` reads it."""
+        self.restoring = command or Restore(canary=0)
+        self.stage.write_spec({**self.document(), **changes})
+        try:
+            return self.resume_restore(savepoint)
+        except REFUSALS:
+            self._go_by_the_lineage()
+            raise
+
+    def resume_restore(self, savepoint: str) -> OperationRecord:
+        """Type the newest restore, again or for the first time."""
         runner = self._restoring(savepoint)
         return self._typed(Restore.name, runner.look, runner, savepoint)
 
@@ -188,8 +202,16 @@ class RealStream:
 
     def _restoring(self, savepoint: str) -> RestoreRunner:
         kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        command = Restore(canary=0)
-        return RestoreRunner(spark=self.spark, home=self.home, command=command, savepoint=kept, manifest=manifest)
+        begun = pending_operation(self.home)
+        document = {"name": self.stage.name, **(begun.spec if begun else {})}
+        return RestoreRunner(
+            spark=self.spark,
+            home=self.home,
+            command=self.restoring,
+            savepoint=kept,
+            manifest=manifest,
+            spec=StreamSpec.model_validate(document) if len(document) > 1 else self.stage.spec(),
+        )
 
     def rollback(self) -> OperationRecord:
         """Go back to the lineage before."""

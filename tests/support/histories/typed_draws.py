@@ -134,6 +134,11 @@ WEIGHTS: Final = {
     "seed": 0.1, "abandon": 0.3, "look": 0.3, "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
 }  # fmt: skip
 
+COMBINED: Final = (
+    (), (), ("--with-file",), ("--with-file", "--key-groups", "3", "--partitions", "2"), ("--partitions", "1"),
+)  # fmt: skip
+"""Options of a restore that continues otherwise than the savepoint."""
+
 
 @dataclass(slots=True)
 class TypedDraws:
@@ -224,7 +229,10 @@ class TypedDraws:
         if not self.saved:
             self._save()
         else:
-            self.user.approve("restore", NAME, self.user.chance.choice(self.saved), *options, *self._canary())
+            combined = self.user.chance.choice(COMBINED)
+            self.user.approve(
+                "restore", NAME, self.user.chance.choice(self.saved), *options, *combined, *self._canary()
+            )
 
     def _exclude(self) -> None:
         if self.user.stream.files:
@@ -247,7 +255,8 @@ class TypedDraws:
         if self.user.chance.random() < CHANGED_BEFORE:
             self._edit()
         new = ["--new-lineage"] if self.user.chance.random() < 0.5 else []
-        self.user.approve("upgrade", NAME, *new, *self._canary())
+        divided = self.user.chance.choice([(), (), ("--partitions", "1"), ("--key-groups", "4", "--partitions", "2")])
+        self.user.approve("upgrade", NAME, *new, *divided, *self._canary())
 
     def _switch(self) -> None:
         user, before = self.user, self.user.stream.folder

@@ -29,7 +29,7 @@ from sessionizer.state.commands import seeds as seed_plan
 from sessionizer.state.commands.moves import Rescale, Start, Switch
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
-from sessionizer.state.commands.upgrades import Apply
+from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
@@ -179,6 +179,15 @@ def apply(scene: Scene, *, anew: bool) -> OperationRecord:
     return typed(home, command.name, runner.look, runner)
 
 
+def upgrade_in_groups(scene: Scene) -> OperationRecord:
+    """The changed spec, in other key groups and partitions."""
+    home, command = scene.home, Upgrade(key_groups=6, partitions=3, canary=1)
+    runner = ApplyRunner(
+        spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
+    )
+    return typed(home, command.name, runner.look, runner)
+
+
 def rescale(scene: Scene) -> OperationRecord:
     """To other key groups and partitions."""
     home, command, groups = scene.home, Rescale(partitions=3), scene.stage.spec().key_groups
@@ -231,10 +240,27 @@ def saved_and_gone_on(scene: Scene) -> None:
     scene.read(BEFORE, LATER)
 
 
-def restore(scene: Scene) -> OperationRecord:
+BY_FILE = Restore(with_file=True, key_groups=6, partitions=3)
+MIGRATING = {**SHORTER, "migrations": [{"id": "same-keys", "key": "concat(key, '')"}]}
+
+
+def saved_and_file_corrected(scene: Scene) -> None:
+    """The stream went on after the savepoint, and its file was corrected since."""
+    saved_and_gone_on(scene)
+    scene.stage.write_spec(MIGRATING)
+
+
+def restore(scene: Scene, command: Restore | None = None) -> OperationRecord:
     """To the savepoint."""
     kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
-    runner = RestoreRunner(spark=scene.spark, home=scene.home, command=Restore(), savepoint=kept, manifest=manifest)
+    runner = RestoreRunner(
+        spark=scene.spark,
+        home=scene.home,
+        command=command or Restore(),
+        savepoint=kept,
+        manifest=manifest,
+        spec=scene.stage.spec(),
+    )
     return typed(scene.home, Restore.name, runner.look, runner, savepoint=SAVEPOINT)
 
 
@@ -265,6 +291,8 @@ VERBS = {
     "rollback": Verb(left_for_a_bad_one, roll_it_back, makes=0),
     "going_back": Verb(left_for_a_bad_one, start_a_driver_that_goes_back, makes=0),
     "restore": Verb(saved_and_gone_on, restore),
+    "restore_by_file_in_groups": Verb(saved_and_file_corrected, lambda scene: restore(scene, BY_FILE)),
+    "upgrade_in_groups": Verb(with_spec(MIGRATING), upgrade_in_groups),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
 }

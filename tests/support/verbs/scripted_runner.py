@@ -95,6 +95,9 @@ DIGEST = "0123456789abcdef"
 EXCLUDED = ExcludedRanges((ExcludedRange("a range", files=("a.json",)),))
 
 
+BY_FILE = Restore(with_file=True, key_groups=8, partitions=4)
+
+
 def decided(**more: object) -> Any:
     """Whatever a plan of the command needs to know."""
     replay = SimpleNamespace(missing=())
@@ -145,6 +148,7 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
     found: dict[str, tuple[Any, Any]] = {
         "restore": (Restore(), Restore().plan(restore_plan())),
         "restore with ranges": (Restore(), Restore().plan(restore_plan(excluded_ranges=EXCLUDED))),
+        "restore by the file": (BY_FILE, BY_FILE.plan(restore_plan(by_file=True, migrations=("rename",)))),
         "rollback": (Rollback(), Rollback().plan(decided())),
         "rescale": (Rescale(), Rescale(key_groups=8).plan("clicks", standing, 4)),
         "switch": (Switch(), Switch(accept_loss=True).plan(loss)),

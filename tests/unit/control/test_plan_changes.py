@@ -18,9 +18,10 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     write_request,
 )
+from sessionizer.deployment.differences import Division
 from sessionizer.errors import PlanChanged
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
+from sessionizer.state.commands.moves import Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.stream_spec.effect import Verdict
 from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner, restore_plan, seed_decision, upgrade_decision

@@ -283,6 +283,29 @@ def test_nothing_is_offered_that_would_be_refused(
     assert "--approve" not in found.output
 
 
+def test_an_upgrade_divides_the_state_in_the_same_new_lineage(home: StreamHome, lineage: str) -> None:
+    assert lineage
+    folder = write_spec(home, rules={**clicks_spec()["rules"], "gap_timeout": "50 seconds"})
+    in_place, divided = plan(home, folder), plan(home, folder, "--key-groups", "8", "--partitions", "1")
+    assert [in_place["anew"], divided["anew"]] == [False, True]
+    found = {each["name"]: (each["now"], each["verdict"]) for each in divided["differences"]}
+    assert found.items() >= {"key_groups": (8, "migrate"), "partitions": ("1", "migrate")}.items()
+    assert divided["steps"].count("StartLineage") == divided["steps"].count("Stop") == 1
+    assert len({in_place["digest"], divided["digest"], plan(home, folder, "--key-groups", "8")["digest"]}) == 3
+    few = typed(home, "upgrade", folder, "--partitions", "9")
+    assert isinstance(few.exception, InvalidSpec)
+    assert few.exception.field == "--partitions"
+    same = plan(home, write_spec(home), "--key-groups", str(clicks_spec()["key_groups"]))
+    assert (same["needed"], same["differences"]) == (False, [])
+
+
+def test_the_plan_of_an_apply_needs_no_spark(home: StreamHome, lineage: str) -> None:
+    assert lineage
+    shown = typed(home, "apply", write_spec(home, trigger_interval="2 seconds"))
+    assert shown.exit_code == 0, shown.output
+    assert "--approve" in shown.stdout
+
+
 def test_a_rescale_holds_until_the_file_is_edited(home: StreamHome, lineage: str) -> None:
     record = SPEC_FILE.of(home, lineage).require()
     assert record is not None

@@ -195,7 +195,7 @@ ENGINE_EDITS = [
     Edit("Java patch changed", IN_PLACE, name=JAVA, versions={JAVA: "17.0.12"}),
     Edit("Java line changed", IN_PLACE, name=JAVA, versions={JAVA: "21.0.1"}),
     Edit("pyarrow line changed", IN_PLACE, name="pyarrow", versions={"pyarrow": "27.0.0"}),
-    Edit("partitions changed", MIGRATE, name=f"setting {PARTITIONS}", side={
+    Edit("partitions changed", MIGRATE, name="partitions", side={
         "fingerprint": Fingerprint("c0de", VERSIONS, {**SETTINGS, PARTITIONS: "8"})}),
     Edit("pinned setting changed", NONE, name="setting spark.sql.streaming.stateStore.compression.codec", side={
         "fingerprint": Fingerprint("c0de", VERSIONS, {

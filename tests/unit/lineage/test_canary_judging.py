@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.records.supervision_records import HEALTH_FILE, Health
+from sessionizer.deployment.differences import Division
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.errors import NoWayBack
 from sessionizer.home.clock import epoch_ms
@@ -41,7 +42,7 @@ from sessionizer.lineage.canary.judge import (
     judge_figures,
 )
 from sessionizer.state.commands import seeds as seed_plan
-from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
+from sessionizer.state.commands.moves import Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, undo_in_place, way_back
 from support.fixtures.reviewed import Reviewed

@@ -97,9 +97,9 @@ class Scene:
         return pending_operation(self.home) or record
 
     def type_again(self, record: OperationRecord) -> OperationRecord:
-        """Type the command again, whose file was edited. A restore and a rollback do not read the file."""
+        """Type the command again, whose file was edited. A restore goes on by the file that it has kept."""
         runner = self._runner(dies=False)
-        runner.digest = OTHER if COMMANDS[self.verb].reads_spec else DIGEST
+        runner.digest = OTHER if COMMANDS[self.verb].reads_spec and self.verb != Restore.name else DIGEST
         return carry_out(self.home, record, "tests", 1, runner)
 
     def has_changed(self) -> bool:
@@ -197,7 +197,8 @@ def require_nothing_else_begins(home: StreamHome, verb: str) -> None:
         Rescale(key_groups=8),
         Switch(start_at="latest", leave_unread=True),
         Apply(accept=("mapping.key",), new_lineage=True),
-        Upgrade(prove=True, deep=True),
+        Upgrade(prove=True, deep=True, key_groups=8, partitions=4),
+        Restore(savepoint="s1", with_file=True, accept=("mapping.key",), key_groups=8, partitions=4),
         Seed(history="/old clicks", backfill=True),
     ],
 )

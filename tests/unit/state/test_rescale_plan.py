@@ -10,6 +10,7 @@ import pytest
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.core.definition.rules import Clock
+from sessionizer.deployment.differences import Division
 from sessionizer.deployment.releases import other_release
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stream_home import StreamHome
@@ -22,7 +23,7 @@ from sessionizer.lineage.fingerprint import (
     write_fingerprint,
 )
 from sessionizer.lineage.kept_spec import KeptTypes
-from sessionizer.state.commands.moves import Division, Rescale, RescalePlan, plan_rescale
+from sessionizer.state.commands.moves import Rescale, RescalePlan, plan_rescale
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
 from support.places import REPOSITORY

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.counts import number_is
-from sessionizer.errors import InvalidSpec
+from sessionizer.deployment.differences import Difference
+from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.state.commands.restores import Restore, RestorePlan, consequences
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
+from sessionizer.stream_spec.effect import Verdict
 
 PLAN = RestorePlan(
     stream="clicks",
@@ -94,6 +96,10 @@ def test_a_restore_that_leaves_nothing_out_has_the_digest_that_it_ever_had() -> 
         replace(PLAN, leaves="other"),
         replace(PLAN, spec="other"),
         replace(PLAN, excluded_ranges=EXCLUDED),
+        replace(PLAN, by_file=True),
+        replace(PLAN, differences=(Difference("partitions", "partitions changed", "2", "3", Verdict.MIGRATE),)),
+        replace(PLAN, by_file=True, migrations=("m1 (ab): key",)),
+        replace(PLAN, by_file=True, accepted=("mapping.payload.page",)),
     ],
 )
 def test_another_decision_has_another_digest(other: RestorePlan) -> None:
@@ -130,4 +136,41 @@ def test_a_restore_that_no_rollback_undoes_is_not_promised_one() -> None:
 
 def test_a_restore_that_keeps_the_spec_asks_for_no_apply() -> None:
     spec = [next(line for line in replace(PLAN, spec_stays=stays).lines() if "spec" in line) for stays in (False, True)]
-    assert ["--apply" in line for line in spec] == [True, False]
+    assert ["--with-file" in line for line in spec] == [True, False]
+
+
+def judged(*verdicts: Verdict) -> RestorePlan:
+    """Return the plan with the file, which differs in a field of each verdict."""
+    found = tuple(Difference(f"rules.{each}", "changed", 1, 2, each, f"it is {each}", "undo it") for each in verdicts)
+    return replace(PLAN, by_file=True, differences=found, migrations=("m1 (ab): key",))
+
+
+def test_fix_and_replay_says_what_differs_from_the_savepoint(reviewed: Reviewed) -> None:
+    plan = Restore(savepoint="s", with_file=True).plan(judged(Verdict.IN_PLACE, Verdict.MIGRATE))
+    assert plan.is_possible
+    reviewed([*plan.lines()][3:9])
+    assert [each["verdict"] for each in plan.to_json()["differences"]] == ["in place", "migrate"]
+    names = [type(step).__name__ for step in plan.steps]
+    assert (names[0], names[1], names[2], names[-1]) == ("KeepSpec", "Stop", "PrepareTables", "WriteFinishedSessions")
+    assert names.count("StartLineage") == names.count("Canary") == names.count("Activate") == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "accepted", "error"),
+    [
+        (Verdict.INCOMPATIBLE, (), InvalidSpec),
+        (Verdict.PARTIAL, (), NotAccepted),
+        (Verdict.UNKNOWN, (), NotAccepted),
+        (Verdict.PARTIAL, ("rules.partial",), None),
+    ],
+)
+def test_the_file_is_judged_as_by_an_upgrade(
+    verdict: Verdict, accepted: tuple[str, ...], error: type[Exception] | None, reviewed: Reviewed
+) -> None:
+    decision = replace(judged(verdict), accepted=accepted)
+    plan = Restore(with_file=True).plan(decision)
+    assert plan.is_possible is (error is None)
+    if error is not None:
+        reviewed([*plan.lines()][-1])
+        with pytest.raises(error):
+            plan.require_possible()

@@ -41,6 +41,7 @@ from sessionizer.control.records.operation_record import (
     require_not_abandoned,
 )
 from sessionizer.counts import count_text
+from sessionizer.deployment.differences import Division
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import DamagedFile, InvalidSpec, StreamBegun, UnknownSavepoint
@@ -52,8 +53,7 @@ from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
-from sessionizer.lineage.kept_spec import keep_rescale
-from sessionizer.state.commands.moves import Division, Rescale, Switch, decide_switch, require_switch
+from sessionizer.state.commands.moves import Rescale, Switch, decide_switch, require_switch
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
 from sessionizer.state.commands.seeds import Seed, SeedPlan
@@ -69,6 +69,7 @@ from sessionizer.stream_spec.decisions import (
     list_decisions,
     spec_fingerprint,
 )
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -93,6 +94,7 @@ class RestoreCourse(CommandCourse[Restore]):
 
     folder: DataPath = field(init=False)
     found: tuple[SavepointHome, Manifest] = field(init=False)
+    spec: StreamSpec | None = field(default=None, init=False)
 
     def choose(self) -> None:
         """Choose the savepoint, by its id or by a time. Raises InvalidSpec, UnknownSavepoint."""
@@ -116,9 +118,18 @@ class RestoreCourse(CommandCourse[Restore]):
         return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
 
     def needs_spark(self) -> bool:
-        """Find the savepoint. Raises UnknownSavepoint, UnusableSavepoint, NothingToSave."""
+        """Find the savepoint, and read the file if it is needed. A restore that was begun keeps its file.
+
+        Raises UnknownSavepoint, UnusableSavepoint, NothingToSave, and the errors of the file.
+        """
         self.found = complete_savepoint(self.folder, self.savepoint, epoch_ms())
         require_lineage(self.where)
+        if self.pending is not None and self.pending.spec:
+            self.spec = parse_recorded_spec(
+                dict(self.pending.spec), OPERATION_FILE.of(self.where, self.pending.id).path
+            )
+        elif self.command.reads_file:
+            self.spec = stream_spec(self.shared.streams, self.shared.stream)
         return True
 
     def held(self) -> AbstractContextManager[object]:
@@ -139,12 +150,15 @@ class RestoreCourse(CommandCourse[Restore]):
             savepoint=savepoint,
             manifest=manifest,
             begun=begun,
+            spec=self.spec,
         )
 
     def done(self, record: OperationRecord) -> None:
         """Name the lineage that goes on."""
         stream, savepoint, lineage = self.where.name, self.savepoint, record.lineage_to
         typer.echo(f"stream {stream} is back at savepoint {savepoint}, in lineage {lineage} ({record.seconds} s)")
+        if self.spec is not None:
+            note_edited_file(self.where, self.spec)
 
 
 @dataclass(kw_only=True)
@@ -259,9 +273,8 @@ class ApplyCourse(OfFile):
     command: Apply
 
     def choose(self) -> None:
-        """Read the file. The key groups of a rescale stay."""
+        """Read the file."""
         super().choose()
-        self.spec = keep_rescale(self.where, active_lineage(self.where), self.spec)
         self.why = f"{self.command.name} of the stream"
 
     def needs_spark(self) -> bool:
@@ -277,9 +290,8 @@ class ApplyCourse(OfFile):
         ):
             note_edited_file(self.where, self.spec)
             return False
-        is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
-        waits_for_deep = isinstance(command, Upgrade) and command.deep and plan.is_needed and not plan.decision.refused
-        if waits_for_deep or (plan.is_possible and not is_shown_only):
+        waits_for_deep = command.deep and plan.is_needed and not plan.decision.refused
+        if waits_for_deep or (plan.is_possible and shared.approve):
             self.is_approved(plan)
             if command.takes_programs:
                 require_driver_loads()

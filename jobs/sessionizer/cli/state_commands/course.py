@@ -201,6 +201,9 @@ class CommandCourse(ABC, Generic[Asked]):
         if not command.may_repeat and is_done_already(course.where, command.name, shared.approve):
             return
         course.pending = find_begun(course.where, command.name, course.savepoint)
+        if course.pending is not None and course.pending.request:
+            begun = type(command).from_json(course.pending.request)
+            course.command = replace(begun, releases=course.command.releases)
         if not course.is_finished() and course.needs_spark():
             course.run_on_spark()
 

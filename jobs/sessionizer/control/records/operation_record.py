@@ -82,7 +82,7 @@ class OperationRecord(JsonRecord):
     table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards.
     ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms), such as ``LeaseHeld: stream …``.
     ``abandoned_by`` is the user who gave it up, None if it failed. ``tables`` is the newest version of each table
-    before a restore changes rows, by its location.
+    before a restore changes rows, by its location. ``spec`` is the approved file of a restore that goes on by it.
     """
 
     id: str
@@ -112,6 +112,7 @@ class OperationRecord(JsonRecord):
     failed_at: Moment | None = None
     abandoned_by: str | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:

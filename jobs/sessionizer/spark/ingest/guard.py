@@ -264,6 +264,11 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     kept = TYPES_FILE.of(home, lineage).require() if lineage else None
     if kept is None or lineage is None or read_begun_batch(home.checkpoint(lineage)) is None:
         return
+    require_fitting(spec, payload, kept)
+
+
+def require_fitting(spec: StreamSpec, payload: StructType, kept: KeptTypes) -> None:
+    """Raise InvalidSpec if ``spec`` with this ``payload`` cannot take open events as they are by ``kept``."""
     if kept.time_mode != spec.rules.clock:
         allowed = f"{kept.time_mode!r}, the clock of this stream's state, or start another stream for another clock"
         raise InvalidSpec(TIME_MODE, str(spec.rules.clock), allowed)

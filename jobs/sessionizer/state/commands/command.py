@@ -14,6 +14,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import JsonRecord, typed_digest
 from sessionizer.lineage.canary.judge import BATCHES, USUAL, CanaryTerms, digest_terms
 from sessionizer.state.commands.steps import StartLineage
+from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,8 +33,8 @@ class Option:
 
     ``flag``: as typed. A word without dashes is an argument, and None stands for a field of the form alone. ``help``:
     one text for the command line and the form, which adds a capital and a full stop. ``is_moment``: the form shows a
-    calendar. ``title``: in the form. Without it the form has no field for the option. The operation's record keeps
-    every option, so none is a secret.
+    calendar. ``title``: in the form. Without it the form has no field for the option. ``section``: of the form. Without
+    it the section is named after the commands. The operation's record keeps every option, so none is a secret.
     """
 
     flag: str | None
@@ -46,6 +47,7 @@ class Option:
     examples: tuple[str, ...] = ()
     pattern: str | None = None
     is_moment: bool = False
+    section: str | None = None
 
     @property
     def is_typed(self) -> bool:
@@ -68,6 +70,10 @@ class Decision(DigestOfDecided):
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers, with the terms of the canary unless they are the usual ones."""
+        return self.covered()
+
+    def covered(self) -> dict[str, Any]:
+        """Return the fields of ``covers``, and the terms of the canary."""
         values, skipped = asdict(self), self.not_covered
         terms = USUAL if "canary" in skipped else getattr(self, "canary", USUAL)
         return {**{name: values[name] for name in self.covers if name not in skipped}, **digest_terms(terms)}
@@ -227,6 +233,10 @@ _FLAG: Final = "--canary"
 ROLL_BACK_IF_FAILED: Final = "--roll-back-if-failed"
 
 
+_CANARY: Final = "Canary of a new lineage"
+_GROUPS: Final = "Key groups of a new lineage"
+
+
 def canary_option() -> Any:  # noqa: ANN401  a field
     """Declare the number of batches of the canary."""
     return option(
@@ -236,6 +246,7 @@ def canary_option() -> Any:  # noqa: ANN401  a field
         default=BATCHES,
         min=0,
         max=1000,
+        section=_CANARY,
     )
 
 
@@ -246,4 +257,39 @@ def roll_back_option() -> Any:  # noqa: ANN401  a field
         "Roll back if failed",
         "roll back to the lineage before, without asking, if the new one fails its canary",
         default=False,
+        section=_CANARY,
+    )
+
+
+def key_groups_option() -> Any:  # noqa: ANN401  a field
+    """Declare the number of key groups that the state is divided into."""
+    return option(
+        "--key-groups",
+        "Key groups",
+        "number of key groups. Without it: the number in the file, or in the savepoint if the file is not read",
+        min=1,
+        max=MOST_KEY_GROUPS,
+        section=_GROUPS,
+    )
+
+
+def partitions_option() -> Any:  # noqa: ANN401  a field
+    """Declare the number of partitions that the key groups are in."""
+    return option(
+        "--partitions",
+        "Partitions",
+        "number of partitions, each a task of a batch. Without it: the number stays as it is",
+        min=1,
+        section=_GROUPS,
+    )
+
+
+def accept_option() -> Any:  # noqa: ANN401  a field
+    """Declare the differences that a user accepts by name."""
+    return option(
+        "--accept",
+        "Accept",
+        "name of a difference that open sessions lack something by, or that is not judged",
+        default=(),
+        section="Changed file",
     )

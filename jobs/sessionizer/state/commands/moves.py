@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.control.plan_changes import DecidedFields
-from sessionizer.counts import count_is, count_text
+from sessionizer.counts import count_is
+from sessionizer.deployment.differences import Division
 from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -22,12 +22,13 @@ from sessionizer.state.commands.command import (
     Decision,
     Plan,
     canary_option,
+    key_groups_option,
     option,
+    partitions_option,
     roll_back_option,
 )
 from sessionizer.state.commands.steps import Activate, Stop, new_lineage
 from sessionizer.stream_spec.decisions import field_at
-from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,25 +37,6 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.source import KafkaSource
-
-
-@dataclass(frozen=True, slots=True)
-class Division:
-    """Division of the state into key groups, and of these into partitions. A partition is a task in a batch."""
-
-    key_groups: int
-    partitions: int
-
-    def __str__(self) -> str:
-        """Format both numbers as text."""
-        return f"{count_text(self.key_groups, 'key group')} in {count_text(self.partitions, 'partition')}"
-
-    @property
-    def remark(self) -> str | None:
-        """Warning for the user of this division, None if there is none."""
-        if self.key_groups % self.partitions == 0:
-            return None
-        return f"some partitions get more key groups, because {self.partitions} does not divide {self.key_groups}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +83,8 @@ def plan_rescale(
 
     Raises InvalidSpec for more partitions than key groups.
     """
-    before = Division(int(committed.spec["key_groups"]), int(committed.settings[PARTITIONS]))
-    groups = before.key_groups if key_groups is None else key_groups
-    if partitions is not None and partitions > groups:
-        raise InvalidSpec("--partitions", partitions, f"at most {groups}, because a key group is in one partition")
-    now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
+    before = Division.read(committed.spec, committed.settings)
+    now = before.change(key_groups, partitions)
     return RescalePlan(stream, committed.lineage, committed.batch_id, before, now, canary)
 
 
@@ -116,19 +95,8 @@ class Rescale(Command):
     name: ClassVar = "rescale"
     purpose: ClassVar = "divide the state anew"
 
-    key_groups: int | None = option(
-        "--key-groups",
-        "Key groups",
-        "number of key groups. Without it: the number in the stream's file",
-        min=1,
-        max=MOST_KEY_GROUPS,
-    )
-    partitions: int | None = option(
-        "--partitions",
-        "Partitions",
-        "number of partitions, each a task of a batch. Without it: the number stays as it is",
-        min=1,
-    )
+    key_groups: int | None = key_groups_option()
+    partitions: int | None = partitions_option()
     canary: int = canary_option()
     roll_back_if_failed: bool = roll_back_option()
 

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.counts import count_is, count_text, number_is
+from sessionizer.deployment.differences import (
+    count_verdicts,
+    decided_differences,
+    describe_differences,
+    describe_hindrance,
+    refusal_of,
+)
 from sessionizer.errors import EventsGone, InvalidSpec
 from sessionizer.home.clock import moment_text
 from sessionizer.home.names import IDENTIFIER_PATTERN
@@ -24,16 +31,22 @@ from sessionizer.state.commands.command import (
     Command,
     Decision,
     Plan,
+    accept_option,
     canary_option,
+    key_groups_option,
     option,
+    partitions_option,
     roll_back_option,
 )
 from sessionizer.state.commands.steps import (
     Activate,
     DeleteLaterRows,
     KeepExcludedRanges,
+    KeepSpec,
     PointOfNoReturn,
+    PrepareTables,
     Stop,
+    WriteFinishedSessions,
     new_lineage,
 )
 from sessionizer.state.restores.ranges import FLAG as EXCLUDE
@@ -41,6 +54,9 @@ from sessionizer.state.restores.ranges import FLAG as EXCLUDE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from sessionizer.control.execution import Step
+    from sessionizer.deployment.differences import Difference
+    from sessionizer.errors import NotAccepted
     from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.ranges import Replay
@@ -53,7 +69,6 @@ class Restore(Command):
 
     name: ClassVar = "restore"
     purpose: ClassVar = "return to a savepoint"
-    reads_spec: ClassVar = False
     writes_tables: ClassVar = True
     when_impossible: ClassVar = (
         f"{Command.when_impossible}. Or choose a savepoint that needs none of it: "
@@ -88,8 +103,28 @@ class Restore(Command):
         "place of the savepoint, if not with the stream's data: a folder or URI that holds a folder of savepoints per "
         "stream",
     )
+    with_file: bool = option(
+        "--with-file",
+        "Continue with the file",
+        "continue with the stream's file as it is now, instead of the savepoint's spec",
+        default=False,
+        section="Changed file",
+    )
+    accept: tuple[str, ...] = accept_option()
+    key_groups: int | None = key_groups_option()
+    partitions: int | None = partitions_option()
     canary: int = canary_option()
     roll_back_if_failed: bool = roll_back_option()
+
+    @property
+    def changes_spec(self) -> bool:
+        """Whether the new lineage may go on otherwise than the savepoint's."""
+        return self.reads_file or self.partitions is not None
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether it needs the stream's file: a later edit of its key groups ends a rescale."""
+        return self.with_file or self.key_groups is not None
 
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
@@ -98,11 +133,14 @@ class Restore(Command):
             leaves=(decision.leaves, decision.newest_batch),
             steps=(
                 *((KeepExcludedRanges(),) if decision.excluded_ranges else ()),
+                *((KeepSpec(),) if self.reads_file else ()),
                 Stop(),
+                *((PrepareTables(),) if self.with_file else ()),
                 *new_lineage(decision.canary),
                 PointOfNoReturn(),
                 DeleteLaterRows(),
                 Activate(),
+                *(self.last_steps if decision.migrations else ()),
             ),
             refusal=_refusal(decision),
         )
@@ -112,8 +150,13 @@ class Restore(Command):
         """Whether the new lineage makes the same sessions. It reads again what others have read."""
         return False
 
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Steps that follow the decisive change: sessions that were over before a migration get into the tables."""
+        return (WriteFinishedSessions(),) if self.with_file else ()
 
-def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
+
+def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | NotAccepted | None:
     """Return the error that makes the restore impossible, None if it is possible."""
     gone = plan.replay.missing
     if gone:
@@ -123,7 +166,7 @@ def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
             f"Omit it, because no rollback undoes this restore: it leaves lineage {plan.leaves}, which has no batch"
         )
         return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
-    return None
+    return refusal_of(plan.stream, Restore.name, plan.differences, plan.accepted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +203,9 @@ class RestorePlan(Decision):
     lineage that is left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``,
     None in a native savepoint, which does not count. ``excluded_ranges``: ranges of the source whose rows the new
     lineage quarantines, ``remarks`` on them. ``canary``: terms of the new lineage. ``leads_back``: whether a rollback
-    can undo the restore. ``spec_stays``: the stream runs by the savepoint's spec already.
+    can undo the restore. ``spec_stays``: the stream runs by the savepoint's spec already. ``by_file``: it goes on by
+    the stream's file. ``differences``: from the savepoint's spec and division, of which a user ``accepted`` some by
+    name. ``migrations``: those that open events get, in words.
     """
 
     covers: ClassVar = ("stream", "savepoint", "manifest", "lineage", "batch_id", "leaves", "spec", "excluded_ranges")
@@ -183,6 +228,19 @@ class RestorePlan(Decision):
     remarks: tuple[str, ...] = ()
     leads_back: bool = True
     spec_stays: bool = False
+    by_file: bool = False
+    differences: tuple[Difference, ...] = ()
+    accepted: tuple[str, ...] = ()
+    migrations: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers, with what differs from the savepoint, if anything may."""
+        if not (self.by_file or self.differences):
+            return self.covered()
+        differing = decided_differences(self.differences)
+        changed = {"by_file": self.by_file, "differences": differing, "accepted": self.accepted}
+        return {**self.covered(), **changed, **({"migrations": self.migrations} if self.migrations else {})}
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -196,25 +254,37 @@ class RestorePlan(Decision):
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**Decision.to_json(self), "days": list(self.days)}
+        found = [each.to_json() for each in self.differences]
+        return {**Decision.to_json(self), "days": list(self.days), "differences": found}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
         yield f"stream {self.stream} returns to savepoint {self.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {self.leaves}, {describe_left(self.newest_batch)}"
         yield f"  to    a new lineage with the state after batch {self.batch_id} of {self.lineage}"
-        after = (
-            ", by which the stream runs"
-            if self.spec_stays
-            else ". Afterwards apply the stream's file with `run --apply`"
-        )
-        yield f"  spec  the savepoint's{after}"
+        yield f"  spec  {self._spec_text}"
+        yield from (f"        {line}" for line in describe_differences(self.differences))
+        for each in self.migrations:
+            yield f"        migration {each}"
+        if self.migrations:
+            yield "        sessions that are over by the savepoint's rules are written, before open events are migrated"
         yield f"  open  {_open_text(self.sessions, self.events)}"
         for each in self.excluded_ranges.lines():
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"
         for remark in self.remarks:
             yield f"        {remark}"
         yield from consequences(self.tables, self.replay)
+        if hindrance := describe_hindrance(self.differences, self.accepted):
+            yield hindrance
+
+    @property
+    def _spec_text(self) -> str:
+        if self.by_file:
+            counts = count_verdicts(self.differences)
+            return f"the stream's file. From the savepoint's spec it differs by {counts or 'nothing'}"
+        if self.spec_stays:
+            return "the savepoint's, by which the stream runs"
+        return "the savepoint's. To continue with the stream's file instead, add --with-file"
 
 
 def describe_left(newest_batch: int) -> str:

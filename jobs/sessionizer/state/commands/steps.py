@@ -33,6 +33,11 @@ class KeepExcludedRanges(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeepSpec(Step):
+    """Record of the stream's file. A later try goes on by the approved one, because rows may have changed by then."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WriteSavepoint(Step):
     """Savepoint of the open events before the change."""
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
-from sessionizer.state.commands.command import Command, Plan, canary_option, option, roll_back_option
+from sessionizer.state.commands.command import (
+    Command,
+    Plan,
+    accept_option,
+    canary_option,
+    key_groups_option,
+    option,
+    partitions_option,
+    roll_back_option,
+)
 from sessionizer.state.commands.steps import (
     Activate,
     CopyCheckpoint,
@@ -30,7 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Apply(Command):
-    """Show what continuing with the changed file would do. With --approve DIGEST, do it. Typed again it continues."""
+    """Show what continuing with the changed file would do. With --approve DIGEST, do it. Typed again it continues.
+
+    The plan needs no Spark, and the stream runs on meanwhile. With --deep Spark also checks the columns and the SQL.
+    """
 
     name: ClassVar = "apply"
     purpose: ClassVar = "continue with the file's changed spec"
@@ -41,12 +53,7 @@ class Apply(Command):
     takes_programs: ClassVar[bool] = False
     """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 
-    accept: tuple[str, ...] = option(
-        "--accept",
-        "Accept",
-        "name of a difference that open sessions lack something by, or that is not judged",
-        default=(),
-    )
+    accept: tuple[str, ...] = accept_option()
     new_lineage: bool = option(
         "--new-lineage",
         "In a new lineage",
@@ -60,6 +67,7 @@ class Apply(Command):
         None,
         "folder or URI that gets the savepoint, in a folder per stream. Without it: the stream's home",
     )
+    deep: bool = option("--deep", None, "have Spark check columns and SQL for the plan as well", default=False)
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
         """Decide what happens: the present lineage gets the spec, or a new one."""
@@ -134,7 +142,8 @@ class Upgrade(Apply):
         "leave the open sessions behind, in a new lineage: they are lost, and the plan counts them",
         default=False,
     )
-    deep: bool = option("--deep", None, "have Spark check columns and SQL for the plan as well", default=False)
+    key_groups: int | None = key_groups_option()
+    partitions: int | None = partitions_option()
 
     @classmethod
     def make_for_window(cls, upgrades: Upgrades) -> Self:
@@ -145,7 +154,13 @@ class Upgrade(Apply):
     @property
     def request(self) -> UpgradeRequest:
         """Request that the plan is made for. Raises InvalidSpec."""
-        return replace(super().request, prove=self.prove, stateless=self.stateless)
+        return replace(
+            super().request,
+            prove=self.prove,
+            stateless=self.stateless,
+            key_groups=self.key_groups,
+            partitions=self.partitions,
+        )
 
     @property
     def like_before(self) -> bool:

@@ -19,9 +19,10 @@ from sessionizer.home.clock import HOUR
 from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.fingerprint import Fingerprint
+from sessionizer.lineage.fingerprint import CheckpointRecord, Fingerprint
+from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.declared import AppliedMigration
-from sessionizer.state.lineages.committed_batch import Position
+from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
 from sessionizer.state.lineages.origin import Segment
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
@@ -196,6 +197,28 @@ class Manifest(JsonRecord):
     def key_groups(self) -> int:
         """Number of groups that the state was divided into."""
         return int(self.spec["key_groups"])
+
+    @property
+    def kept(self) -> KeptTypes:
+        """Types that the open events may have."""
+        return KeptTypes(self.time_mode, self.payload_types)
+
+    @property
+    def committed(self) -> CommittedBatch:
+        """The batch that the savepoint was made of, without the files that it had read. It has no proof."""
+        return CommittedBatch(
+            lineage=self.lineage,
+            batch_id=self.batch_id,
+            batch_at=self.batch_at,
+            watermark_ms=self.watermark_ms,
+            position=self.position,
+            seen_files=(),
+            settings=self.fingerprint.configuration,
+            spec=self.spec,
+            kept=self.kept,
+            record=CheckpointRecord(self.checkpoint_format, self.revision, self.owner),
+            proof="",
+        )
 
     @property
     def bytes(self) -> int:

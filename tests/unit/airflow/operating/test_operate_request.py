@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ({"verb": "savepoint"}, "savepoint"),
         ({"verb": "savepoint", "savepoint": "", "time": "2026-11-23T10:00:00Z"}, "time"),
         ({"verb": "rescale"}, "savepoint"),
-        ({"key_groups": 8}, "key_groups"),
+        ({"start_at": "latest"}, "start_at"),
         ({"verb": "rollback", "savepoint": None, "start_at": "earliest"}, "start_at"),
         ({"verb": "switch", "savepoint": None}, "start_at"),
         ({"verb": "switch", "savepoint": None, "start_at": "latest", "backfill": True}, "backfill"),
@@ -93,6 +93,10 @@ def test_a_savepoint_that_is_asked_for_has_one_id_in_every_try(project: Project)
         (
             {"verb": "restore", "savepoint": "s1", "folder": "hdfs://n/a b"},
             Restore(savepoint="s1", folder="hdfs://n/a b"),
+        ),
+        (
+            {"verb": "restore", "savepoint": "s1", "with_file": True, "key_groups": 8, "partitions": 4},
+            Restore(savepoint="s1", with_file=True, key_groups=8, partitions=4),
         ),
         ({"verb": "rescale", "key_groups": 8, "partitions": None}, Rescale(key_groups=8)),
         ({"verb": "apply", "new_lineage": True, "canary": 0}, Apply(new_lineage=True, canary=0)),

@@ -1,111 +1,107 @@
 """Runners of the commands that go back: to a savepoint in a new lineage, or to the lineage before.
 
-The rows off the new path leave the tables, then the lineage is activated. The plans are made here, too.
+The rows off the new path leave the tables, then the lineage is activated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.log_entries import (
-    EVENTS,
     PARTITIONS,
-    read_begun_batch,
-    read_last_commit,
-    read_planned_batch,
 )
-from sessionizer.deployment.releases import programs_needed
-from sessionizer.errors import InvalidSpec, UnusableSavepoint
+from sessionizer.deployment.differences import Division, OpenState, Side, refused
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.upgrade_planning import choose_groups, describe_pending, judge_file
+from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import commits_of, data_exists, newest_version
-from sessionizer.home.names import STREAMED
-from sessionizer.home.roots import folder_at, resolve_place
-from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
-from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
-from sessionizer.lineage.canary.judge import USUAL
-from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges, read_excluded_ranges
+from sessionizer.home.data_files import newest_version
+from sessionizer.home.roots import folder_at
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS
+from sessionizer.lineage.active import activate_lineage, active_lineage
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     MIGRATIONS_FILE,
     SOURCE_IDS_FILE,
     SPEC_FILE,
     AppliedMigrations,
-    KeptTypes,
     LineageSpec,
     SourceIds,
-    read_source_ids,
-    sink_folders,
+    keep_rescale,
 )
+from sessionizer.migrations.declared import pending_migrations
 from sessionizer.spark.ingest.timeout_table import announcement
-from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.source_beginning import list_lost_events
-from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
-from sessionizer.spark.state.restores.table_rows import count_changes
-from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
+from sessionizer.spark.sinks.tables import have_tables
+from sessionizer.spark.state.commands.runner import FileRunner, SparkRunner
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
+from sessionizer.spark.state.open_events import KeptState
+from sessionizer.spark.state.restores.plans import (
+    can_lead_back,
+    changes_before,
+    changes_of,
+    plan_restore,
+    plan_rollback,
+    replay_now,
+    saved_path,
+    tables_before,
+    tables_of,
+)
+from sessionizer.spark.state.savepoints.saved_state import has_table, read_saved_files, read_saved_state
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
-from sessionizer.state.commands.steps import KeepExcludedRanges
-from sessionizer.state.lineages.committed_batch import FILES
+from sessionizer.state.commands.steps import KeepExcludedRanges, KeepSpec, PrepareTables, WriteFinishedSessions
 from sessionizer.state.lineages.origin import (
     ORIGIN_FILE,
     Origin,
     lineage_before,
     origins_of,
-    path_to,
-    rollback_of,
-    undo_in_place,
 )
 from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.restores.ranges import (
-    Replay,
-    ResolvedRanges,
-    coming_back_remarks,
-    drop_excluded_files,
-    replay_of_delta,
-    replay_of_files,
-    replay_of_topic,
-)
-from sessionizer.state.restores.row_changes import changes_to, streamed_tables
-from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
-from sessionizer.state.savepoints.savepoint_writer import require_same_line
-from sessionizer.state.savepoints.verification import require_undamaged
-from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
-from sessionizer.stream_spec.spec_folder import parse_recorded_spec
+from sessionizer.state.savepoints.manifest import SavepointKind, read_saved_spec
+from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.home.roots import DataPath
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.spark.state.lineages.new_lineage import DividedEvents
+    from sessionizer.spark.state.open_events import FirstLog
     from sessionizer.spark.state.savepoints.saved_state import SavedState
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.origin import Path
-    from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(kw_only=True)
-class RestoreRunner(SparkRunner[Restore]):
-    """Runner of a restore of the stream to ``savepoint``. ``begun``: excluded ranges of a restore that was begun."""
+class RestoreRunner(FileRunner[Restore]):
+    """Runner of a restore of the stream to ``savepoint``.
+
+    ``begun``: excluded ranges of a restore that was begun. ``spec``: the stream's file, if the command reads it.
+    """
 
     savepoint: SavepointHome
     manifest: Manifest
     begun: ExcludedRanges | None = None
+    spec: StreamSpec | None = None
     _found: RestorePlan | None = field(default=None, init=False)
+    _examined: Examined | None = field(default=None, init=False)
 
     def look(self) -> Plan[RestorePlan]:
-        """Make the plan. Writes nothing. Raises the errors of ``plan_restore``."""
+        """Make the plan. Writes nothing. Raises the errors of ``plan_restore``, and InvalidSpec, MigrationRefused."""
         terms, exclude = self.command.terms, self.command.exclude
-        self._found = plan_restore(
-            self.spark, self.home, self.savepoint, self.manifest, exclude, self.begun, canary=terms
-        )
+        found = plan_restore(self.spark, self.home, self.savepoint, self.manifest, exclude, self.begun, canary=terms)
+        self._found = self._judge(found) if self.command.changes_spec else found
         return self.command.plan(self._found)
 
     def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
@@ -122,16 +118,101 @@ class RestoreRunner(SparkRunner[Restore]):
         match step:
             case KeepExcludedRanges():
                 keep_excluded_ranges(self.home, operation.record.id, self._out)
+            case KeepSpec():
+                assert self.spec is not None  # noqa: S101  the plan has the step only then
+                operation.note_spec(document_of(self.spec))
+            case PrepareTables():
+                assert self._examined is not None  # noqa: S101  a plan with the step was examined
+                have_tables(self.spark, self.home, self._new_spec, self._examined.shapes(self._new_spec))
+            case WriteFinishedSessions():
+                before = (read_saved_spec(self.savepoint, self.manifest), self.manifest.kept)
+                lineage, folder = self.activated(operation), self.folder(operation)
+                write_finished_rows(self.spark, self.home, lineage, before, folder, operation.permit)
             case _:
                 return super().run_own(step, operation)
         return None
 
     def start_lineage(self, operation: Operation) -> None:
-        """Start the new lineage with the state of the savepoint."""
-        spec = read_saved_spec(self.savepoint, self.manifest)
-        partitions = int(self.manifest.fingerprint.configuration[PARTITIONS])
-        with read_saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
-            self.start_with(saved.open_events, self._transfer(saved, operation), spec, partitions, operation)
+        """Start the new lineage with the state of the savepoint, divided anew if that is wanted."""
+        spec, partitions = self._new_spec, self._division.partitions
+        with read_saved_state(self.spark, self.home, self.savepoint, self.manifest, spec.key_groups) as saved:
+            events: DataFrame | KeptState | FirstLog | DividedEvents = saved.open_events
+            migrated = self._migrated(self.folder(operation), saved.open_events) if self._pending else None
+            if migrated is not None:
+                migrated.decide()
+                events = migrated.migrate(spec.key_groups)
+            transfer = self._transfer(saved, migrated, operation)
+            self.start_with(events, transfer, spec, partitions, operation, self._examined)
+
+    def _judge(self, found: RestorePlan) -> RestorePlan:
+        """Judge each difference from the savepoint, as an upgrade does. Spark examines a file that is not refused."""
+        manifest, spec, command = self.manifest, self._new_spec, self.command
+        division = {PARTITIONS: str(self._saved_division.partitions)}
+        before = Side(
+            manifest.spec,
+            replace(manifest.fingerprint, configuration=division),
+            manifest.checkpoint_format,
+            manifest.revision,
+        )
+        document = document_of(spec) if command.with_file else {**manifest.spec, "key_groups": spec.key_groups}
+        state = OpenState(manifest.counts.sessions if manifest.counts else None, manifest.payload_types)
+        same = self.same_to_spark(manifest.spec, spec) if command.with_file else frozenset()
+        sides = before, replace(before, spec=document).divide(command.partitions)
+        found = replace(
+            found,
+            spec=spec_fingerprint(spec),
+            by_file=command.with_file,
+            differences=judge_file(self.home, sides, spec, state, self._pending, same),
+            accepted=tuple(sorted(set(command.accept))),
+            migrations=describe_pending(self._pending),
+        )
+        if command.with_file and not refused(found.differences):
+            kept = self._migrated(self.home.seeds, None).kept if self._pending else manifest.kept
+            self._examined = self.examine_file(spec, kept)
+        return found
+
+    @cached_property
+    def _new_spec(self) -> StreamSpec:
+        """The spec that the new lineage goes on by."""
+        if self.command.with_file and self.spec is not None:
+            base = keep_rescale(self.home, active_lineage(self.home), self.spec)
+        else:
+            base = read_saved_spec(self.savepoint, self.manifest)
+        return choose_groups(base, self.command.key_groups)
+
+    @cached_property
+    def _pending(self) -> tuple[Migration, ...]:
+        """The file's migrations that the open events of the savepoint have not had. Raises MigrationRefused."""
+        if not self.command.with_file:
+            return ()
+        return pending_migrations(self.home.name, self._new_spec.migrations, self.manifest.migrations)
+
+    @property
+    def _saved_division(self) -> Division:
+        return Division.read(self.manifest.spec, self.manifest.fingerprint.configuration)
+
+    @property
+    def _division(self) -> Division:
+        return self._saved_division.change(self._new_spec.key_groups, self.command.partitions)
+
+    def _migrated(self, folder: DataPath, events: DataFrame | KeptState | FirstLog | None) -> MigratedEvents:
+        """Return the open events with the pending migrations. ``events``: those of the savepoint, None for a plan."""
+        manifest = self.manifest
+        if manifest.kind is SavepointKind.CANONICAL and not has_table(manifest, GROUP_LOGS):
+            cause = "an earlier release made it without the logs of key groups, so its events cannot be migrated"
+            raise UnusableSavepoint(
+                manifest.id, f"{cause}. Restore without --with-file, then run `sessionizer upgrade`"
+            )
+        return MigratedEvents(
+            self.spark,
+            self.home,
+            manifest.committed,
+            self._pending,
+            folder,
+            saved=(self.savepoint, manifest),
+            state=events if isinstance(events, KeptState) else None,
+            final_by_ms=manifest.watermark_ms,
+        )
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and the rows that leave them and come back."""
@@ -156,15 +237,26 @@ class RestoreRunner(SparkRunner[Restore]):
             path=() if manifest.lineage in origins else saved_path(manifest, origins)[:-1],
         )
 
-    def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:
-        manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
+    def _record(self, now: int) -> LineageSpec:
+        """Return the record of the spec. The file's number of key groups is noted for a later edit of it."""
         active = active_lineage(self.home)
         before = SPEC_FILE.of(self.home, active).require() if active else None
-        excluded_ranges = self._out
+        if self.command.with_file:
+            record = new_record(self.home, self._new_spec)
+        else:
+            document = {**self.manifest.spec, "key_groups": self._new_spec.key_groups}
+            record = LineageSpec(document, now).follow(before)
+        is_chosen = self.command.key_groups is not None and self.spec is not None
+        return replace(record, rescaled_over=self.spec.key_groups) if is_chosen and self.spec else record
+
+    def _transfer(self, saved: SavedState, migrated: MigratedEvents | None, operation: Operation) -> StateTransfer:
+        manifest, now, excluded_ranges = self.manifest, epoch_ms(), self._out
+        timeouts = saved.timeouts
+        applied = manifest.migrations if migrated is None else migrated.applied()
         return StateTransfer(
             origin=self._origin(now, operation),
-            spec=LineageSpec(dict(manifest.spec), now).follow(before),
-            kept=KeptTypes(manifest.time_mode, manifest.payload_types),
+            spec=self._record(now),
+            kept=manifest.kept if migrated is None else migrated.kept,
             watermark_ms=manifest.watermark_ms,
             offset=manifest.position.offset,
             seen=read_saved_files(self.spark, self.savepoint, manifest),
@@ -172,7 +264,7 @@ class RestoreRunner(SparkRunner[Restore]):
             # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
             records={
                 **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
-                **MIGRATIONS_FILE.content(AppliedMigrations(manifest.migrations)),
+                **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
                 **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
                 **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
             },
@@ -202,7 +294,7 @@ class RollbackRunner(SparkRunner[Rollback]):
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and the rows that leave them and come back."""
         plan = self._plan
-        return _tables_of(self.home, plan.leaves), _changes(self.home, plan.leaves, plan.lineage)
+        return tables_before(self.home, plan.leaves), changes_before(self.home, plan.leaves, plan.lineage)
 
     def activate(self) -> str:
         """Make the lineage before active again, and return it."""
@@ -215,208 +307,3 @@ class RollbackRunner(SparkRunner[Rollback]):
     def _plan(self) -> RollbackPlan:
         assert self._found is not None  # noqa: S101  the executor plans first
         return self._found
-
-
-def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
-    """Make the plan. Writes nothing.
-
-    Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
-    """
-    (origin, before, batch_id), leaves = rollback_of(home)
-    newest = read_begun_batch(home.checkpoint(leaves))
-    return RollbackPlan(
-        stream=home.name,
-        leaves=leaves,
-        verb=origin.verb,
-        newest_batch=-1 if newest is None else newest,
-        lineage=before,
-        batch_id=batch_id,
-        tables=tuple(count_changes(spark, home.name, _tables_of(home, leaves), _changes(home, leaves, before))),
-        replay=_replay(spark, home, leaves, before, batch_id),
-        remarks=(
-            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
-            *programs_needed(home, before),
-            *undo_in_place(home, leaves),
-        ),
-    )
-
-
-def _tables_of(home: StreamHome, leaves: str) -> list[StreamedTable]:
-    """Return every table that a batch of the stream writes or wrote, those of the lineage that is left first."""
-    record, origins = SPEC_FILE.of(home, leaves).require(), origins_of(home)
-    current, origin = () if record is None else (record.sink,), origins.get(leaves)
-    versions = origin.tables if origin else {}
-    tables = streamed_tables(home, (*current, *sink_folders(home, origins)), {})
-    return [replace(table, version=versions.get(table.location)) for table in tables]
-
-
-def _changes(home: StreamHome, leaves: str, before: str) -> RowChanges:
-    """Return the row changes. Rows of a batch that ``before`` has begun count: it goes on with that batch."""
-    origins = origins_of(home)
-    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins)
-
-
-def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:
-    records = {lineage: SPEC_FILE.of(home, lineage).require() for lineage in (leaves, before)}
-    sources = {lineage: record.document["source"] if record else {} for lineage, record in records.items()}
-    source, checkpoint = sources[before], home.checkpoint(before)
-    then: list[str] = []
-    now: list[str] = []
-    if source["format"] == FILES:
-        then = [file.uri for file in read_seen_files(checkpoint, batch_id)]
-        newest = read_begun_batch(home.checkpoint(leaves))
-        if newest is not None and sources[leaves].get("path") == source["path"]:
-            now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
-    offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
-    spec, noted = _spec_of(home, before, records[before]), read_source_ids(home, before)
-    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=noted)
-
-
-def _spec_of(home: StreamHome, lineage: str, record: LineageSpec | None) -> StreamSpec | None:
-    """Return the recorded spec of the lineage, None if it has none or this release refuses it."""
-    try:
-        return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path) if record else None
-    except InvalidSpec:
-        return None
-
-
-def plan_restore(  # noqa: PLR0913  what a plan is made of
-    spark: SparkSession,
-    home: StreamHome,
-    savepoint: SavepointHome,
-    manifest: Manifest,
-    exclude: Sequence[str] = (),
-    begun: ExcludedRanges | None = None,
-    *,
-    canary: CanaryTerms | None = USUAL,
-) -> RestorePlan:
-    """Make the plan of a restore of the stream to a complete savepoint.
-
-    ``exclude``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``canary``: of
-    the new lineage. Raises NothingToSave if the stream never ran, UnusableSavepoint for
-    one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
-    """
-    require_undamaged(savepoint, manifest)
-    if manifest.kind is SavepointKind.NATIVE:
-        require_same_line(manifest, spark.version)
-    leaves = require_lineage(home)
-    newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
-    kept = SPEC_FILE.of(home, leaves).read()
-    found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
-    return RestorePlan(
-        stream=home.name,
-        savepoint=manifest.id,
-        manifest=checksum(manifest.to_json()),
-        lineage=manifest.lineage,
-        batch_id=manifest.batch_id,
-        leaves=leaves,
-        spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
-        excluded_ranges=found.excluded_ranges,
-        canary=canary,
-        batch_at=manifest.batch_at,
-        newest_batch=-1 if newest is None else newest,
-        sessions=counts.sessions if counts else None,
-        events=counts.events if counts else None,
-        tables=tuple(_changed_tables(spark, home, manifest)),
-        replay=replay_now(spark, home, savepoint, manifest, found.excluded_ranges),
-        remarks=(
-            *found.remarks,
-            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), found.excluded_ranges),
-        ),
-        leads_back=can_lead_back(home),
-        spec_stays=kept is not None and list_decisions(kept.document) == list_decisions(manifest.spec),
-    )
-
-
-def can_lead_back(home: StreamHome) -> bool:
-    """Whether a rollback can undo a restore: the lineage that it leaves has a batch."""
-    return read_last_commit(home.checkpoint(require_lineage(home))) is not None
-
-
-def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
-    """Return every table that a batch of the stream writes or wrote, those of the savepoint's spec first."""
-    folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
-    return streamed_tables(home, folders, manifest.versions)
-
-
-def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
-    """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
-    origins, active = origins_of(home), require_lineage(home)
-    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins)
-
-
-def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:
-    """Return the path of the savepoint's state. ``origins``: of the lineages that the home knows.
-
-    Raises UnusableSavepoint for one of an earlier release, which has no path, if the home lacks a lineage of it.
-    """
-    if manifest.path:
-        return manifest.path
-    found = path_to(manifest.lineage, manifest.batch_id, origins)
-    unknown = [segment.lineage for segment in found if segment.lineage not in origins]
-    if unknown:
-        cause = f"an earlier release made it, and this home has no record of its lineage {unknown[0]}"
-        raise UnusableSavepoint(manifest.id, f"{cause}, so which rows belong to it is not known")
-    return found
-
-
-def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
-    """Count the changes of the savepoint's tables, and of those in former folders that change."""
-    found = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
-    return [each for place, each in enumerate(found) if place < len(STREAMED) or each.rows or each.rows_back]
-
-
-def replay_now(
-    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, excluded_ranges: ExcludedRanges
-) -> Replay:
-    """Find the part of the source that a restore reads again, as it is now."""
-    return drop_excluded_files(_replay_after(spark, home, savepoint, manifest), excluded_ranges)
-
-
-def _replay_after(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:
-    then: list[str] = []
-    now: list[str] = []
-    if manifest.position.format == FILES:
-        then = [file.uri for file in read_saved_files(spark, savepoint, manifest)]
-        now = [file.uri for file in files_read(home)]
-    spec, source, offset = read_saved_spec(savepoint, manifest), manifest.spec["source"], manifest.position.offset
-    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=manifest.source_ids)
-
-
-def replay_of(  # noqa: PLR0913  what tells a replay
-    spark: SparkSession,
-    home: StreamHome,
-    source: Mapping[str, Any],
-    offset: Any,  # noqa: ANN401  JSON
-    then: Collection[str],
-    now: Iterable[str],
-    *,
-    spec: StreamSpec | None,
-    noted: Mapping[str, str],
-) -> Replay:
-    """Describe the replay of a spec's ``source`` from ``offset`` on, and what of it the source no longer has.
-
-    For files, those of ``now`` without those of ``then``. ``spec``: the one of the source, None if this release refuses
-    it. Then the source is not asked. ``noted``: the recorded ids of its topics or table.
-    """
-    again = _describe_replay(home, source, offset, then, now)
-    lost = list_lost_events(spark, home, spec, offset, noted) if spec else ()
-    return replace(again, missing=(*again.missing, *lost))
-
-
-def _describe_replay(
-    home: StreamHome,
-    source: Mapping[str, Any],
-    offset: Any,  # noqa: ANN401  JSON
-    then: Collection[str],
-    now: Iterable[str],
-) -> Replay:
-    match source["format"]:
-        case "files":
-            return replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
-        case "delta":
-            return replay_of_delta(offset, {*commits_of(folder_at(resolve_place(str(source["path"]), home.platform)))})
-        case "kafka":
-            return replay_of_topic(offset)
-        case other:
-            return Replay(f"a {other}, which cannot be read again")

@@ -6,9 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
+from sessionizer.deployment.differences import Division
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import list_names, remove_tree
+from sessionizer.spark.ingest.expressions import is_same_expression
+from sessionizer.spark.ingest.guard import require_fitting
+from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import Examined, examine
+from sessionizer.spark.sinks.tables import require_own_tables_fit
 from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
 from sessionizer.state.commands.command import Command
@@ -24,6 +29,7 @@ from sessionizer.state.commands.steps import (
 )
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.preconditions import find_changed_lineage
+from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +40,9 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
     from sessionizer.spark.state.lineages.new_lineage import DividedEvents
     from sessionizer.spark.state.open_events import FirstLog, KeptState
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.state_transfer import StateTransfer
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+    from sessionizer.stream_spec.decisions import Document
     from sessionizer.stream_spec.document.stream import StreamSpec
 
     Say: TypeAlias = Callable[[str], None]
@@ -136,9 +144,8 @@ class SparkRunner(ABC, Generic[Asked]):
             records=records,
             migrated=migrated,
         )
-        if partitions is None:
-            partitions = partitions_of(committed.settings[PARTITIONS], spec.key_groups)
-        self.start_with(state, transfer, spec, partitions, operation, examined)
+        division = Division.read(committed.spec, committed.settings).change(spec.key_groups, partitions)
+        self.start_with(state, transfer, spec, division.partitions, operation, examined)
 
     def start_with(
         self,
@@ -193,3 +200,36 @@ class SparkRunner(ABC, Generic[Asked]):
         tables, changes = self.row_changes()
         if changes.missing:
             count_changes(self.spark, operation.home.name, tables, changes)
+
+
+@dataclass(kw_only=True)
+class FileRunner(SparkRunner[Asked]):
+    """Base of the runners whose new lineage may go on by the stream's file, with open events that were migrated."""
+
+    def folder(self, operation: Operation) -> DataPath:
+        """Return the folder with the results of the operation's migration."""
+        return self.home.seeds / operation.record.id
+
+    def clean_up(self, operation: Operation) -> None:
+        """Remove the new lineage of a failed try, and the results of its migration. Raises LeaseLost."""
+        super().clean_up(operation)
+        folder = self.folder(operation)
+        if list_names(folder) and self.find_activated(operation.record) is None:
+            operation.permit()  # they are another run's if it was overtaken
+            remove_tree(folder)
+
+    def same_to_spark(self, before: Document, spec: StreamSpec) -> frozenset[str]:
+        """Return the expressions of the mapping that are only written otherwise, over a source that did not change."""
+        changes = changes_between(list_decisions(before), decisions_of(spec))
+        written = [each for each in changes if each.field.startswith("mapping.") and each.before and each.now]
+        if not written or any(each.field.startswith("source.") for each in changes):
+            return frozenset()
+        rows = read_source(self.spark, spec.source, self.home.platform, spec.rules.max_event_bytes, stream=True)
+        return frozenset(each.field for each in written if is_same_expression(rows, each.before, each.now))
+
+    def examine_file(self, spec: StreamSpec, kept: KeptTypes) -> Examined:
+        """Have Spark examine ``spec``. Raises InvalidSpec if the open events (``kept``) or the tables do not fit it."""
+        examined = examine(self.spark, spec, self.home.platform)
+        require_fitting(spec, examined.guarded.payload, kept)
+        require_own_tables_fit(self.spark, self.home, spec, examined.shapes(spec))
+        return examined

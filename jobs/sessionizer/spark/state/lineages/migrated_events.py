@@ -124,8 +124,9 @@ class MigratedEvents:
     """The open events of the stream of ``home`` after ``committed``, and the ``pending`` migrations that they get.
 
     ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew. ``keeps_none``:
-    all open events are left behind. ``saved``: a canonical savepoint of the same batch, which is read in place of the
-    checkpoint, because Spark replays a checkpoint each time.
+    all open events are left behind. ``saved``: a savepoint of the same batch, which is read in place of the
+    checkpoint, because Spark replays a checkpoint each time. ``state``: its state, if it is native. ``final_by_ms``:
+    the moment (epoch ms) up to which sessions are over, if the checkpoint cannot tell.
     """
 
     spark: SparkSession
@@ -135,6 +136,8 @@ class MigratedEvents:
     folder: DataPath
     keeps_none: bool = False
     saved: tuple[SavepointHome, Manifest] | None = None
+    state: KeptState | None = None
+    final_by_ms: int | None = None
 
     @cached_property
     def kept(self) -> KeptTypes:
@@ -175,7 +178,7 @@ class MigratedEvents:
 
     def timeouts(self) -> Mapping[str, int]:
         """Read the clients' timeouts (ms) that were changed so far."""
-        if self.saved is not None:
+        if self.saved is not None and self.state is None:
             return saved_timeouts(self.spark, *self.saved)
         with reading_state(self.spark):
             return read_state_timeouts(self.spark, self._state)
@@ -202,7 +205,7 @@ class MigratedEvents:
 
     def applied(self) -> tuple[AppliedMigration, ...]:
         """Return the migrations of a lineage that begins with the migrated events."""
-        before = read_applied(self.home, self.committed.lineage)
+        before = read_applied(self.home, self.committed.lineage) if self.saved is None else self.saved[1].migrations
         return (*before, *record_applied(self.pending, epoch_ms()))
 
     @cached_property
@@ -218,7 +221,7 @@ class MigratedEvents:
 
     @cached_property
     def _state(self) -> KeptState:
-        return describe_state(self.home, self.committed)
+        return self.state or describe_state(self.home, self.committed)
 
     @cached_property
     def _spec(self) -> StreamSpec:
@@ -227,7 +230,7 @@ class MigratedEvents:
 
     def _logs(self) -> DataFrame:
         """Return the logs of all groups, in the form of ``log_blobs``."""
-        if self.saved is None:
+        if self.saved is None or self.state is not None:
             return log_blobs(self.spark, self._state)
         logs = read_saved_logs(self.spark, self.saved[0], self._state.key_groups)
         return whole_logs(logs, int(self.committed.settings[PARTITIONS]))
@@ -240,6 +243,8 @@ class MigratedEvents:
         committed = self.committed
         if not Clock(committed.kept.time_mode).has_watermark:
             return committed.batch_at
+        if self.final_by_ms is not None:
+            return self.final_by_ms
         return read_planned_batch(self.home.checkpoint(committed.lineage), committed.batch_id).watermark_ms
 
     def _decider(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -26,7 +26,6 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import close_to_others
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
-from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
@@ -86,8 +85,8 @@ def saved_events(spark: SparkSession, home: SavepointHome, manifest: Manifest) -
     """
     if has_table(manifest, OPEN_EVENTS):
         return savepoint_table(spark, home, OPEN_EVENTS)
-    groups, kept = manifest.key_groups, KeptTypes(manifest.time_mode, manifest.payload_types)
-    return open_events_of(whole_logs(read_saved_logs(spark, home, groups), groups), groups, open_event_schema(kept))
+    groups, shape = manifest.key_groups, open_event_schema(manifest.kept)
+    return open_events_of(whole_logs(read_saved_logs(spark, home, groups), groups), groups, shape)
 
 
 def saved_timeouts(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, int]:
@@ -99,7 +98,7 @@ def saved_timeouts(spark: SparkSession, home: SavepointHome, manifest: Manifest)
 
 def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
     """Return the sessions that are open in a savepoint, by ``would_be_schema``, with their key group."""
-    payload = open_payload(KeptTypes(manifest.time_mode, manifest.payload_types))
+    payload = open_payload(manifest.kept)
     rules = rules_of(read_saved_spec(home, manifest))
     shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
     events = saved_events(spark, home, manifest)
@@ -127,24 +126,25 @@ class SavedState:
 
 @contextmanager
 def read_saved_state(
-    spark: SparkSession, stream: StreamHome, savepoint: SavepointHome, manifest: Manifest
+    spark: SparkSession, stream: StreamHome, savepoint: SavepointHome, manifest: Manifest, key_groups: int
 ) -> Iterator[SavedState]:
-    """Read the state in a complete savepoint, for as long as the context lasts.
+    """Read the state in a complete savepoint for a lineage of ``key_groups``, for as long as the context lasts.
 
     For a native one a copy is in the ``stream``'s data meanwhile. A copy that a kill left there is replaced. Raises
     UnusableSavepoint for one of another line of Spark or an unknown revision, UnwritablePath, DiskFull.
     """
     _require_known(manifest)
     if manifest.kind is SavepointKind.CANONICAL:
-        yield SavedState(_open_events(spark, savepoint, manifest), saved_timeouts(spark, savepoint, manifest))
+        events = _open_events(spark, savepoint, manifest, key_groups)
+        yield SavedState(events, saved_timeouts(spark, savepoint, manifest))
         return
     require_same_line(manifest, spark.version)
     copy = stream.unpacked / savepoint.id
     try:
         install(savepoint, manifest, copy)
         close_to_others(stream.unpacked)
-        kept = KeptTypes(manifest.time_mode, manifest.payload_types)
-        state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept), manifest.revision)
+        shape = open_event_schema(manifest.kept)
+        state = KeptState(copy, manifest.batch_id, manifest.key_groups, shape, manifest.revision)
         with reading_state(spark):
             timeouts = read_state_timeouts(spark, state)
         yield SavedState(state, timeouts)
@@ -152,12 +152,14 @@ def read_saved_state(
         remove_tree(copy)
 
 
-def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> DataFrame | FirstLog:
-    if has_table(manifest, GROUP_LOGS) and manifest.revision == REVISION:
-        return first_log_of(read_saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
+def _open_events(
+    spark: SparkSession, savepoint: SavepointHome, manifest: Manifest, key_groups: int
+) -> DataFrame | FirstLog:
+    """Return the logs if the lineage can take them as they are, else the events."""
+    if has_table(manifest, GROUP_LOGS) and manifest.revision == REVISION and manifest.key_groups == key_groups:
+        return first_log_of(read_saved_logs(spark, savepoint, key_groups), key_groups)
     found = saved_events(spark, savepoint, manifest)
-    kept = KeptTypes(manifest.time_mode, manifest.payload_types)
-    return bring_to_head(found, manifest.revision, open_event_schema(kept))
+    return bring_to_head(found, manifest.revision, open_event_schema(manifest.kept))
 
 
 def _require_known(manifest: Manifest) -> None:

@@ -1,0 +1,276 @@
+"""Plans of a restore and a rollback: rows that leave and come back, and the part of the source that is read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.log_entries import (
+    EVENTS,
+    read_begun_batch,
+    read_last_commit,
+    read_planned_batch,
+)
+from sessionizer.deployment.releases import programs_needed
+from sessionizer.errors import InvalidSpec, UnusableSavepoint
+from sessionizer.home.data_files import commits_of, data_exists
+from sessionizer.home.names import STREAMED
+from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.lineage.active import require_lineage
+from sessionizer.lineage.canary.judge import USUAL
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
+from sessionizer.lineage.kept_spec import (
+    SPEC_FILE,
+    LineageSpec,
+    read_source_ids,
+    sink_folders,
+)
+from sessionizer.spark.state.lineages.source_beginning import list_lost_events
+from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
+from sessionizer.spark.state.restores.table_rows import count_changes
+from sessionizer.spark.state.savepoints.saved_state import read_saved_files
+from sessionizer.state.commands.restores import RestorePlan, RollbackPlan
+from sessionizer.state.lineages.committed_batch import FILES
+from sessionizer.state.lineages.origin import (
+    Origin,
+    origins_of,
+    path_to,
+    rollback_of,
+    undo_in_place,
+)
+from sessionizer.state.restores.ranges import (
+    Replay,
+    ResolvedRanges,
+    coming_back_remarks,
+    drop_excluded_files,
+    replay_of_delta,
+    replay_of_files,
+    replay_of_topic,
+)
+from sessionizer.state.restores.row_changes import changes_to, streamed_tables
+from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
+from sessionizer.state.savepoints.savepoint_writer import require_same_line
+from sessionizer.state.savepoints.verification import require_undamaged
+from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.lineage.excluded_ranges import ExcludedRanges
+    from sessionizer.state.lineages.origin import Path
+    from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
+    """Make the plan. Writes nothing.
+
+    Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
+    """
+    (origin, before, batch_id), leaves = rollback_of(home)
+    newest = read_begun_batch(home.checkpoint(leaves))
+    return RollbackPlan(
+        stream=home.name,
+        leaves=leaves,
+        verb=origin.verb,
+        newest_batch=-1 if newest is None else newest,
+        lineage=before,
+        batch_id=batch_id,
+        tables=tuple(
+            count_changes(spark, home.name, tables_before(home, leaves), changes_before(home, leaves, before))
+        ),
+        replay=_replay(spark, home, leaves, before, batch_id),
+        remarks=(
+            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
+            *programs_needed(home, before),
+            *undo_in_place(home, leaves),
+        ),
+    )
+
+
+def tables_before(home: StreamHome, leaves: str) -> list[StreamedTable]:
+    """Return every table that a batch of the stream writes or wrote, those of the lineage that is left first."""
+    record, origins = SPEC_FILE.of(home, leaves).require(), origins_of(home)
+    current, origin = () if record is None else (record.sink,), origins.get(leaves)
+    versions = origin.tables if origin else {}
+    tables = streamed_tables(home, (*current, *sink_folders(home, origins)), {})
+    return [replace(table, version=versions.get(table.location)) for table in tables]
+
+
+def changes_before(home: StreamHome, leaves: str, before: str) -> RowChanges:
+    """Return the row changes. Rows of a batch that ``before`` has begun count: it goes on with that batch."""
+    origins = origins_of(home)
+    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins)
+
+
+def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:
+    records = {lineage: SPEC_FILE.of(home, lineage).require() for lineage in (leaves, before)}
+    sources = {lineage: record.document["source"] if record else {} for lineage, record in records.items()}
+    source, checkpoint = sources[before], home.checkpoint(before)
+    then: list[str] = []
+    now: list[str] = []
+    if source["format"] == FILES:
+        then = [file.uri for file in read_seen_files(checkpoint, batch_id)]
+        newest = read_begun_batch(home.checkpoint(leaves))
+        if newest is not None and sources[leaves].get("path") == source["path"]:
+            now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
+    offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
+    spec, noted = _spec_of(home, before, records[before]), read_source_ids(home, before)
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=noted)
+
+
+def _spec_of(home: StreamHome, lineage: str, record: LineageSpec | None) -> StreamSpec | None:
+    """Return the recorded spec of the lineage, None if it has none or this release refuses it."""
+    try:
+        return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path) if record else None
+    except InvalidSpec:
+        return None
+
+
+def plan_restore(  # noqa: PLR0913  what a plan is made of
+    spark: SparkSession,
+    home: StreamHome,
+    savepoint: SavepointHome,
+    manifest: Manifest,
+    exclude: Sequence[str] = (),
+    begun: ExcludedRanges | None = None,
+    *,
+    canary: CanaryTerms | None = USUAL,
+) -> RestorePlan:
+    """Make the plan of a restore of the stream to a complete savepoint.
+
+    ``exclude``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``canary``: of
+    the new lineage. Raises NothingToSave if the stream never ran, UnusableSavepoint for
+    one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
+    """
+    require_undamaged(savepoint, manifest)
+    if manifest.kind is SavepointKind.NATIVE:
+        require_same_line(manifest, spark.version)
+    leaves = require_lineage(home)
+    newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
+    kept = SPEC_FILE.of(home, leaves).read()
+    found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
+    return RestorePlan(
+        stream=home.name,
+        savepoint=manifest.id,
+        manifest=checksum(manifest.to_json()),
+        lineage=manifest.lineage,
+        batch_id=manifest.batch_id,
+        leaves=leaves,
+        spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
+        excluded_ranges=found.excluded_ranges,
+        canary=canary,
+        batch_at=manifest.batch_at,
+        newest_batch=-1 if newest is None else newest,
+        sessions=counts.sessions if counts else None,
+        events=counts.events if counts else None,
+        tables=tuple(_changed_tables(spark, home, manifest)),
+        replay=replay_now(spark, home, savepoint, manifest, found.excluded_ranges),
+        remarks=(
+            *found.remarks,
+            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), found.excluded_ranges),
+        ),
+        leads_back=can_lead_back(home),
+        spec_stays=kept is not None and list_decisions(kept.document) == list_decisions(manifest.spec),
+    )
+
+
+def can_lead_back(home: StreamHome) -> bool:
+    """Whether a rollback can undo a restore: the lineage that it leaves has a batch."""
+    return read_last_commit(home.checkpoint(require_lineage(home))) is not None
+
+
+def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
+    """Return every table that a batch of the stream writes or wrote, those of the savepoint's spec first."""
+    folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
+    return streamed_tables(home, folders, manifest.versions)
+
+
+def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
+    """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
+    origins, active = origins_of(home), require_lineage(home)
+    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins)
+
+
+def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:
+    """Return the path of the savepoint's state. ``origins``: of the lineages that the home knows.
+
+    Raises UnusableSavepoint for one of an earlier release, which has no path, if the home lacks a lineage of it.
+    """
+    if manifest.path:
+        return manifest.path
+    found = path_to(manifest.lineage, manifest.batch_id, origins)
+    unknown = [segment.lineage for segment in found if segment.lineage not in origins]
+    if unknown:
+        cause = f"an earlier release made it, and this home has no record of its lineage {unknown[0]}"
+        raise UnusableSavepoint(manifest.id, f"{cause}, so which rows belong to it is not known")
+    return found
+
+
+def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
+    """Count the changes of the savepoint's tables, and of those in former folders that change."""
+    found = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
+    return [each for place, each in enumerate(found) if place < len(STREAMED) or each.rows or each.rows_back]
+
+
+def replay_now(
+    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, excluded_ranges: ExcludedRanges
+) -> Replay:
+    """Find the part of the source that a restore reads again, as it is now."""
+    return drop_excluded_files(_replay_after(spark, home, savepoint, manifest), excluded_ranges)
+
+
+def _replay_after(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:
+    then: list[str] = []
+    now: list[str] = []
+    if manifest.position.format == FILES:
+        then = [file.uri for file in read_saved_files(spark, savepoint, manifest)]
+        now = [file.uri for file in files_read(home)]
+    spec, source, offset = read_saved_spec(savepoint, manifest), manifest.spec["source"], manifest.position.offset
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=manifest.source_ids)
+
+
+def replay_of(  # noqa: PLR0913  what tells a replay
+    spark: SparkSession,
+    home: StreamHome,
+    source: Mapping[str, Any],
+    offset: Any,  # noqa: ANN401  JSON
+    then: Collection[str],
+    now: Iterable[str],
+    *,
+    spec: StreamSpec | None,
+    noted: Mapping[str, str],
+) -> Replay:
+    """Describe the replay of a spec's ``source`` from ``offset`` on, and what of it the source no longer has.
+
+    For files, those of ``now`` without those of ``then``. ``spec``: the one of the source, None if this release refuses
+    it. Then the source is not asked. ``noted``: the recorded ids of its topics or table.
+    """
+    again = _describe_replay(home, source, offset, then, now)
+    lost = list_lost_events(spark, home, spec, offset, noted) if spec else ()
+    return replace(again, missing=(*again.missing, *lost))
+
+
+def _describe_replay(
+    home: StreamHome,
+    source: Mapping[str, Any],
+    offset: Any,  # noqa: ANN401  JSON
+    then: Collection[str],
+    now: Iterable[str],
+) -> Replay:
+    match source["format"]:
+        case "files":
+            return replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
+        case "delta":
+            return replay_of_delta(offset, {*commits_of(folder_at(resolve_place(str(source["path"]), home.platform)))})
+        case "kafka":
+            return replay_of_topic(offset)
+        case other:
+            return Replay(f"a {other}, which cannot be read again")
