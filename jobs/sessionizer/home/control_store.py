@@ -236,24 +236,47 @@ def translate_to_os_error(error: Exception) -> OSError:
 Value = TypeVar("Value")
 
 
-class CachedReads:
-    """Reads at a control root, each done once, with its answer."""
+_READS: Final[ContextVar[dict[object, tuple[Callable[[], Any], Any]] | None]] = ContextVar("reads", default=None)
+"""Reads of the value that is being made, by place and operation, each done once, with its answer."""
+
+
+class CachedValue(Generic[Value]):
+    """A value, with the reads of records that it was made from."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[ControlPath | DataPath, str], tuple[Callable[[], Any], Any]] = {}
+        self._made: tuple[tuple[object, ...], dict[object, tuple[Callable[[], Any], Any]], Value] | None = None
 
-    def read(self, path: ControlPath | DataPath, operation: str, do: Callable[[], Any]) -> Any:  # noqa: ANN401  of any operation
-        """Return the answer to an ``operation`` at ``path``, which ``do`` carries out the first time."""
-        if (path, operation) not in self._answers:
-            self._answers[path, operation] = do, _answer(do)
-        answer = self._answers[path, operation][1]
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
+    def get(self, make: Callable[[], Value], *of: object) -> Value:
+        """Return the value of ``make``, called anew if a record that it read or something in ``of`` changed.
 
-    def have_same_answers(self) -> bool:
-        """Whether each read has the same answer now. A place that cannot be reached has none."""
-        return all(_are_equal(_answer(do), before) for do, before in self._answers.values())
+        ``make`` depends on nothing else. It raises what it raises, and an error is not cached. A place that cannot be
+        reached now has no answer.
+        """
+        if self._made is not None:
+            before, reads, value = self._made
+            if before == of and all(_are_equal(_answer(do), answer) for do, answer in reads.values()):
+                return value
+        reads = {}
+        outer = _READS.set(reads)
+        try:
+            value = make()
+        finally:
+            _READS.reset(outer)
+        self._made = of, reads, value
+        return value
+
+
+def cached_read(path: ControlPath | DataPath, operation: str, do: Callable[[], Value]) -> Value:
+    """Do an ``operation`` at ``path``, so that a value that is being made is cached with the answer."""
+    reads = _READS.get()
+    if reads is None:
+        return do()
+    if (path, operation) not in reads:
+        reads[path, operation] = do, _answer(do)
+    answer = reads[path, operation][1]
+    if isinstance(answer, OSError):
+        raise answer
+    return cast("Value", answer)
 
 
 def _answer(do: Callable[[], Any]) -> Any:  # noqa: ANN401  of any operation
@@ -267,38 +290,6 @@ def _are_equal(now: object, before: object) -> bool:
     if isinstance(now, FileNotFoundError):
         return isinstance(before, FileNotFoundError)
     return now == before
-
-
-class CachedValue(Generic[Value]):
-    """A value, with the reads of records that it was made from."""
-
-    def __init__(self) -> None:
-        self._made: tuple[tuple[object, ...], CachedReads, Value] | None = None
-
-    def get(self, make: Callable[[], Value], *of: object) -> Value:
-        """Return the value of ``make``, called anew if a record that it read or something in ``of`` changed.
-
-        ``make`` depends on nothing else. It raises what it raises, and an error is not cached.
-        """
-        if self._made is not None and self._made[0] == of and self._made[1].have_same_answers():
-            return self._made[2]
-        reads = CachedReads()
-        outer = _READS.set(reads)
-        try:
-            value = make()
-        finally:
-            _READS.reset(outer)
-        self._made = of, reads, value
-        return value
-
-
-_READS: Final[ContextVar[CachedReads | None]] = ContextVar("reads", default=None)
-
-
-def cached_read(path: ControlPath | DataPath, operation: str, do: Callable[[], Value]) -> Value:
-    """Do an ``operation`` at ``path``, so that a value that is being made is cached with the answer."""
-    reads = _READS.get()
-    return do() if reads is None else cast("Value", reads.read(path, operation, do))
 
 
 def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
