@@ -99,13 +99,8 @@ def describe_hindrance(differences: Sequence[Difference], accepted: Collection[s
     """Say what to do before the differences can be carried out. None: nothing."""
     if refused(differences):
         return "nothing can be carried out while a difference is incompatible"
-    lacking = [each.name for each in unaccepted(differences, accepted)]
-    return f"to accept what open sessions lack, add: {accept_options(lacking)}" if lacking else None
-
-
-def accept_options(names: Iterable[str]) -> str:
-    """Return the options that accept the differences ``names``, as typed."""
-    return " ".join(f"--accept {name}" for name in names)
+    options = " ".join(f"--accept {each.name}" for each in unaccepted(differences, accepted))
+    return f"to accept what open sessions lack, add: {options}" if options else None
 
 
 def decided_differences(differences: Iterable[Difference]) -> list[tuple[str, str, str]]:

@@ -61,7 +61,9 @@ def estimate_downtime(
     A command counts only if it started a new lineage, too, or none either.
     """
     done = [each for each in operations if each.outcome is Ending.DONE and each.seconds]
-    alike = [each for each in done if _started_lineage(each) is new_lineage]
+    alike = [
+        each for each in done if (each.verb != Rollback.name and each.lineage_to != each.lineage_from) is new_lineage
+    ]
     same = [each for each in alike if each.verb == verb]
     for found in (same, alike):
         if found:
@@ -69,10 +71,6 @@ def estimate_downtime(
     seconds, like_it = BASE_S + held_bytes / BYTES_PER_S, " like it" if done else ""
     why = f"because no command{like_it} has run here yet"
     return Downtime(seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, {why}")
-
-
-def _started_lineage(record: OperationRecord) -> bool:
-    return record.verb != Rollback.name and record.lineage_to != record.lineage_from
 
 
 def seconds_down(record: OperationRecord) -> float:

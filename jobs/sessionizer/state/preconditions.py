@@ -45,7 +45,7 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
     if other is not None:
         raise other.pending_error()
     current = found or record
-    if not _may_have_activated(home, current):
+    if not (current.is_past_return or find_changed_lineage(home, current)):
         _require_lineage(home, current, active, operations)
     return current
 
@@ -99,10 +99,6 @@ def _find_completed_approval(
     # the lineage that a plan leaves is in its digest: only an apply in place may decide the same thing twice
     is_since = record.lineage_from != active or newest.step_at >= record.begun_at
     return newest if is_same and is_since else None
-
-
-def _may_have_activated(home: StreamHome, record: OperationRecord) -> bool:
-    return record.is_past_return or find_changed_lineage(home, record) is not None
 
 
 def _require_lineage(

@@ -298,13 +298,15 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
     folders = {table.location.rpartition("/")[0] for table in tables}
     for table in tables:
         name = table.table if len(folders) == 1 else f"{table.table} at {table.location}"
-        yield f"  {name}: {_describe_deleted(table)}"
+        deleted = f"{count_is(table.rows, 'row')} deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
+        yield f"  {name}: {deleted}"
         if table.back:
             back = f"{count_is(table.rows_back, 'row')} brought back, which an earlier command deleted"
             yield f"  {name}: {back}, {_days(table.back)}"
     again = "" if replay.items is None else f", {number_is(replay.items)} read again"
     yield f"  source {replay.described}{again}"
-    for file in _some(replay.missing):
+    more = len(replay.missing) - _LISTED
+    for file in (*replay.missing[:_LISTED], *((f"and {more:,} more",) if more > 0 else ())):
         yield f"  no longer in the source: {file}"
     if replay.missing:
         yield "this plan is refused, because the events in them would be lost"
@@ -316,24 +318,11 @@ def _open_text(sessions: int | None, events: int | None) -> str:
     return f"{count_text(sessions, 'session')} of {count_text(events, 'event')}"
 
 
-def _describe_deleted(table: RowsOfTable) -> str:
-    return f"{count_is(table.rows, 'row')} deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
-
-
 def _days(by_day: Mapping[str, int]) -> str:
     days = sorted(by_day)
     shown = ", ".join(f"{day} ({by_day[day]:,})" for day in days[:_LISTED])
-    return f"of {shown}{_more(days)}"
-
-
-def _some(things: tuple[str, ...]) -> Iterator[str]:
-    yield from things[:_LISTED]
-    if len(things) > _LISTED:
-        yield f"and {len(things) - _LISTED:,} more"
-
-
-def _more(things: list[str]) -> str:
-    return f" and {count_text(len(things) - _LISTED, 'more day')}" if len(things) > _LISTED else ""
+    more = f" and {count_text(len(days) - _LISTED, 'more day')}" if len(days) > _LISTED else ""
+    return f"of {shown}{more}"
 
 
 @dataclass(frozen=True, slots=True)

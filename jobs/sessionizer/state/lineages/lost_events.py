@@ -34,7 +34,8 @@ def going_on_in_topics(
     lost: list[str] = []
     for topic in sorted(earliest):
         before = offset.get(topic, {})
-        anew = topic in replaced or (topic not in known and _is_beyond(before, latest[topic]))
+        is_beyond = any(position > latest[topic].get(name, position) for name, position in before.items())
+        anew = topic in replaced or (topic not in known and is_beyond)
         found[topic] = {}
         for partition, begin in sorted(earliest[topic].items(), key=lambda item: int(item[0])):
             position = before.get(partition, 0 if before else begin)
@@ -42,16 +43,11 @@ def going_on_in_topics(
             if not anew and position < begin:
                 lost.append(str(Records(topic, int(partition), position, begin)))
         gone = before if anew else {name: end for name, end in before.items() if name not in earliest[topic]}
-        lost += [_rest_of(topic, partition, end) for partition, end in sorted(gone.items(), key=lambda it: int(it[0]))]
+        lost += [
+            f"all records from offset {end} of partition {partition} of {topic}, before it was replaced"
+            for partition, end in sorted(gone.items(), key=lambda item: int(item[0]))
+        ]
     return Continuation(found, tuple(lost))
-
-
-def _is_beyond(before: Mapping[str, int], ends: Mapping[str, int]) -> bool:
-    return any(partition in ends and position > ends[partition] for partition, position in before.items())
-
-
-def _rest_of(topic: str, partition: str, end: int) -> str:
-    return f"all records from offset {end} of partition {partition} of {topic}, before it was replaced"
 
 
 def going_on_in_table(

@@ -99,7 +99,8 @@ def reason(every_ms: int) -> str:
 
 def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[PruningVerdict]]:
     """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
-    made = [each for each in list_savepoints(home.savepoints, now) if _is_scheduled(each)]
+    every = list_savepoints(home.savepoints, now)
+    made = [each for each in every if each.begun is not None and each.begun.why.startswith(SCHEDULED)]
     return made, plan_removal(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
 
 
@@ -125,7 +126,3 @@ def prune_scheduled(home: StreamHome, wanted: Savepoints, say: Callable[[str], N
 
 def _complete(savepoints: list[Savepoint]) -> list[Manifest]:
     return [each.manifest for each in savepoints if each.manifest is not None and each.is_complete]
-
-
-def _is_scheduled(savepoint: Savepoint) -> bool:
-    return savepoint.begun is not None and savepoint.begun.why.startswith(SCHEDULED)

@@ -20,7 +20,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS
-from sessionizer.lineage.active import activate_lineage, active_lineage
+from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     MIGRATIONS_FILE,
@@ -134,7 +134,8 @@ class RestoreRunner(FileRunner[Restore]):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage with the state of the savepoint, divided anew if that is wanted."""
-        spec, partitions = self._new_spec, self._division.partitions
+        spec, saved_settings = self._new_spec, self.manifest.fingerprint.configuration
+        division = Division.read(self.manifest.spec, saved_settings).change(spec.key_groups, self.command.partitions)
         with read_saved_state(self.spark, self.home, self.savepoint, self.manifest, spec.key_groups) as saved:
             events: DataFrame | KeptState | FirstLog | DividedEvents = saved.open_events
             migrated = self._migrated(self.folder(operation), saved.open_events) if self._pending else None
@@ -142,18 +143,13 @@ class RestoreRunner(FileRunner[Restore]):
                 migrated.decide()
                 events = migrated.migrate(spec.key_groups)
             transfer = self._transfer(saved, migrated, operation)
-            self.start_with(events, transfer, spec, partitions, operation, self._examined)
+            self.start_with(events, transfer, spec, division.partitions, operation, self._examined)
 
     def _judge(self, found: RestorePlan) -> RestorePlan:
         """Judge each difference from the savepoint, as an upgrade does. Spark examines a file that is not refused."""
         manifest, spec, command = self.manifest, self._new_spec, self.command
-        division = {PARTITIONS: str(self._saved_division.partitions)}
-        before = Side(
-            manifest.spec,
-            replace(manifest.fingerprint, configuration=division),
-            manifest.checkpoint_format,
-            manifest.revision,
-        )
+        kept = replace(manifest.fingerprint, configuration={PARTITIONS: manifest.fingerprint.configuration[PARTITIONS]})
+        before = Side(manifest.spec, kept, manifest.checkpoint_format, manifest.revision)
         document = document_of(spec) if command.with_file else {**manifest.spec, "key_groups": spec.key_groups}
         state = OpenState(manifest.counts.sessions if manifest.counts else None, manifest.payload_types)
         same = self.same_to_spark(manifest.spec, spec) if command.with_file else frozenset()
@@ -167,8 +163,8 @@ class RestoreRunner(FileRunner[Restore]):
             migrations=describe_pending(self._pending),
         )
         if command.with_file and not refused(found.differences):
-            kept = self._migrated(self.home.seeds, None).kept if self._pending else manifest.kept
-            self._examined = self.examine_file(spec, kept)
+            types = self._migrated(self.home.seeds, None).kept if self._pending else manifest.kept
+            self._examined = self.examine_file(spec, types)
         return found
 
     @cached_property
@@ -186,14 +182,6 @@ class RestoreRunner(FileRunner[Restore]):
         if not self.command.with_file:
             return ()
         return pending_migrations(self.home.name, self._new_spec.migrations, self.manifest.migrations)
-
-    @property
-    def _saved_division(self) -> Division:
-        return Division.read(self.manifest.spec, self.manifest.fingerprint.configuration)
-
-    @property
-    def _division(self) -> Division:
-        return self._saved_division.change(self._new_spec.key_groups, self.command.partitions)
 
     def _migrated(self, folder: DataPath, events: DataFrame | KeptState | FirstLog | None) -> MigratedEvents:
         """Return the open events with the pending migrations. ``events``: those of the savepoint, None for a plan."""
@@ -239,14 +227,12 @@ class RestoreRunner(FileRunner[Restore]):
 
     def _record(self, now: int) -> LineageSpec:
         """Return the record of the spec. The file's number of key groups is noted for a later edit of it."""
-        active = active_lineage(self.home)
-        before = SPEC_FILE.of(self.home, active).require() if active else None
         if self.command.with_file:
             record = new_record(self.home, self._new_spec)
         else:
             document = {**self.manifest.spec, "key_groups": self._new_spec.key_groups}
-            record = LineageSpec(document, now).follow(before)
-        is_chosen = self.command.key_groups is not None and self.spec is not None
+            record = LineageSpec(document, now).follow(SPEC_FILE.of(self.home, require_lineage(self.home)).require())
+        is_chosen = self.command.key_groups is not None
         return replace(record, rescaled_over=self.spec.key_groups) if is_chosen and self.spec else record
 
     def _transfer(self, saved: SavedState, migrated: MigratedEvents | None, operation: Operation) -> StateTransfer:

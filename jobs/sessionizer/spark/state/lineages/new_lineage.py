@@ -312,13 +312,9 @@ class NewLineage:
             kept = count_text(len(timeouts), "client")
             return f"it keeps the timeouts of {kept}, and was given those of {len(given.timeouts)}"
         watermark = next_watermark(checkpoint, _SEED_BATCH)
-        if self._has_watermark and watermark != given.watermark_ms:
+        if self.spec.rules.clock.has_watermark and watermark != given.watermark_ms:
             return f"its watermark is {watermark} ms, and {given.watermark_ms} ms was handed over"
         return None
-
-    @property
-    def _has_watermark(self) -> bool:
-        return self.spec.rules.clock.has_watermark
 
 
 def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInGroup]]:
