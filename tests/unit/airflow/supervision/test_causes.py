@@ -3,6 +3,7 @@
 import re
 from itertools import product
 from pathlib import Path
+from string import Formatter
 from typing import NamedTuple
 
 import pytest
@@ -369,3 +370,18 @@ def test_a_start_is_left_alone_as_long_as_it_gets_on(name: str, tmp_path: Path) 
         assert decision == Adopt("a", "STARTING")
     else:
         assert decision == Replace("a", start.replaced, NO_START)
+
+
+def test_a_message_and_a_remedy_name_fields_that_the_error_has() -> None:
+    kinds: list[type[SessionizerError]] = [SessionizerError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    named = [
+        (kind, field.removeprefix("0.").partition("[")[0])
+        for kind in kinds
+        for text in (kind.message, kind.remedy)
+        for _, field, _, _ in Formatter().parse(text)
+        if field
+    ]
+    assert len(named) > 100
+    assert [(kind, field) for kind, field in named if field not in kind._fields and not hasattr(kind, field)] == []
