@@ -155,8 +155,8 @@ def test_the_form_offers_every_stream_and_asks_for_a_verb_and_a_stream(dags: dic
 def test_the_form_of_an_upgrade_asks_for_nothing_but_an_upgrade(dags: dict[str, DAG]) -> None:
     form = dags["sessionizer.upgrade"].params
     assert form.get_param("verb").schema["const"] == form["verb"] == "upgrade"
-    assert {"stream", "why", "accept", "new_lineage", "canary", "roll_back_if_failed"} <= set(form)
-    assert not {"savepoint", "key_groups", "history"} & set(form)
+    assert {"stream", "why", "accept", "new_lineage", "key_groups", "canary", "roll_back_if_failed"} <= set(form)
+    assert not {"savepoint", "with_file", "history"} & set(form)
 
 
 def test_a_window_starts_runs_of_the_form_and_no_other(dags: dict[str, DAG]) -> None:

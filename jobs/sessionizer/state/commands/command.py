@@ -291,5 +291,4 @@ def accept_option() -> Any:  # noqa: ANN401  a field
         "Accept",
         "name of a difference that open sessions lack something by, or that is not judged",
         default=(),
-        section="Changed file",
     )

@@ -108,7 +108,6 @@ class Restore(Command):
         "Continue with the file",
         "continue with the stream's file as it is now, instead of the savepoint's spec",
         default=False,
-        section="Changed file",
     )
     accept: tuple[str, ...] = accept_option()
     key_groups: int | None = key_groups_option()
