@@ -105,23 +105,12 @@ class PersonNeeded(AirflowFailException):
 
     @classmethod
     def wrap(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
-        """Return the failure of a task because of ``error``.
+        """Return the failure of a task because of ``error``. Raise it ``from None``: its stack helps no reader.
 
-        Raise it ``from None``: its stack helps no reader of the log.
+        ``go_on`` is added to the remedy as the last step, unless the error has a remedy of its own.
         """
-        return cls(reason_of(error), remedy_of(error, go_on))
-
-
-def reason_of(error: SessionizerError) -> str:
-    """Return in words what happened."""
-    return f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
-
-
-def remedy_of(error: SessionizerError, go_on: str = GO_ON) -> str:
-    """Return the remedy of the error. ``go_on`` is added as the last step, unless the error has a remedy of its own."""
-    if "remedy" in vars(error):
-        return error.remedy
-    return ", ".join(filter(None, (remedy_for(error), go_on)))
+        reason = f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
+        return cls(reason, vars(error).get("remedy", ", ".join(filter(None, (remedy_for(error), go_on)))))
 
 
 def say_what_to_do(context: Mapping[str, Any]) -> None:
@@ -137,9 +126,5 @@ def say_what_to_do(context: Mapping[str, Any]) -> None:
 def fit_lines(text: str) -> str:
     """Wrap the text into lines that fit the screen. The remedy begins a new line, and paths stay whole."""
     parts = text.replace(f". {WHAT_TO_DO} ", f".\n{WHAT_TO_DO} ").splitlines()
-    lines = (line for part in parts for line in _wrap(part))
-    return f"\n{INDENT}".join(lines)
-
-
-def _wrap(line: str) -> list[str]:
-    return textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    wrapped = (textwrap.wrap(part, WIDTH, break_long_words=False, break_on_hyphens=False) or [""] for part in parts)
+    return f"\n{INDENT}".join(line for lines in wrapped for line in lines)

@@ -30,7 +30,7 @@ from sessionizer.home.clock import MINUTE
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.driver_environment import class_archive, launch_settings
 from sessionizer.launch.installation import PackageArchive
-from sessionizer_airflow.errors import remedy_of
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.connection import STORE_CONNECTION, Manager, SparkTarget, manager_of, store_variables
 from sessionizer_airflow.launching.spark_submit import (
     DriverCall,
@@ -413,8 +413,9 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
     ],
 )
 def test_every_refusal_says_what_to_do(error: SessionizerError, remedy: str, reviewed: Reviewed) -> None:
-    assert remedy in remedy_of(error)
-    reviewed(remedy_of(error))
+    told = PersonNeeded.wrap(error).remedy
+    assert remedy in told
+    reviewed(told)
     passes = isinstance(error, TransientError)
     assert cause_of_error(error).verdict is (RetryEffect.TRANSIENT if passes else RetryEffect.TERMINAL)
     assert cause_of(cause_of_error(error).name).called, "a record of it knows how it is called"
