@@ -13,8 +13,6 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import OperationStage, read_operations
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.fleet.finding import HealthWord
-from sessionizer.fleet.streams import view_home
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
@@ -37,17 +35,6 @@ from support.processes.ports import eventually
 from support.verbs.begun_restore import write_operation
 
 LOGS = SUPPORT / "start_logs"
-
-
-def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: Heard) -> None:
-    """The real spark-submit, before the real absence of Java."""
-    command = ["env", "JAVA_HOME=/nowhere/java", "spark-submit", "--master", "local[1]", "main.py"]
-    with pytest.raises(SupervisionEnded, match="no Java at /nowhere/java/bin/java") as caught:
-        _settle_until_the_end(_supervisor(home, tmp_path, said, lambda _: command))
-    assert "install Java 17 or 21" in caught.value.remedy
-    assert sum("launching" in line for line in said) == 1
-    health = view_home(home).health
-    assert (health.word, health.rule) == (HealthWord.DOWN, "given_up")
 
 
 def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: Heard) -> None:
@@ -135,7 +122,7 @@ def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     assert decision.unattended
     (alert,) = alerts
     assert alert.kind is AlertKind.OPERATION_STUCK
-    assert "sessionizer restore clicks monday --approve" in alert.what_to_do
+    assert f"sessionizer carry-out clicks {read_operations(home)[-1].id}" in alert.what_to_do
     assert "no process has" in said[-1]
     assert look_at(home, supervisor.policy).about == subject(decision)
 

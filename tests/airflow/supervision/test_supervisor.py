@@ -203,15 +203,6 @@ def test_a_driver_that_works_shows_no_log_and_alarms_nobody(
     assert not [line for line in said if " | " in line]
 
 
-def test_terminal_error_is_not_retried(new_supervisor: NewSupervisor, home: StreamHome) -> None:
-    behave(home, "refuse")
-    new_supervisor().settle()
-    eventually(lambda: EXIT_FILE.of(home, live_process(home).uid).read() is not None)
-    with pytest.raises(SupervisionEnded, match="names a column") as caught:
-        eventually(lambda: new_supervisor().settle() is None)
-    assert "unpause" in caught.value.remedy
-
-
 def test_a_stopped_stream_has_its_driver_stopped_and_is_left_alone(
     new_supervisor: NewSupervisor, home: StreamHome
 ) -> None:

@@ -4,18 +4,12 @@ A bad release of the spec cuts sessions too short. The axis shows it, a user res
 the tables are what they would have been without it. Before that: the rights of each user, and who is silent.
 """
 
-import json
-import signal
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
-import httpx
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.listing import list_savepoints
@@ -23,11 +17,10 @@ from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.faults.airflow_faults import has_stopped
-from support.pages.page_user import CLICKS, OPERATE, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
+from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
 from support.processes.live_airflow import Platform
-from support.processes.ports import known
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
@@ -55,50 +48,6 @@ def test_an_alert_is_tried_from_the_page(night: PageUser) -> None:
     (alert,) = [each for each in told(night.platform.told) if each["kind"] == "test"]
     assert "admin" in alert["reason"]
     night.browser.wait_for_text("test alert: done")
-
-
-def test_each_action_needs_its_right(night: PageUser) -> None:
-    """Try each action without a user, without the rights for it, and by a foreign page with a user's cookie."""
-    run = f"{night.address}/api/v2/dags/{OPERATE}/dagRuns"
-    body = {"logical_date": None, "conf": {"verb": "rollback", "stream": "clicks"}}
-    pages = [f"{night.address}/streams-page/{path}" for path in ("", "api/fleet", "api/streams/clicks.supervise/live")]
-    viewer, operator = (cookie(night.platform.token_of(user)) for user in ("vic", "olga"))
-    assert {httpx.get(page, timeout=20).status_code for page in pages} == {401}
-    assert {httpx.get(page, headers=viewer, timeout=20).status_code for page in pages} == {200}
-    assert httpx.post(run, json=body, timeout=20).status_code == 401
-    assert httpx.post(run, json=body, headers=viewer, timeout=20).status_code == 403
-    plain = {**operator, "Content-Type": "text/plain"}
-    forged = httpx.post(run, content=json.dumps(body), headers=plain, timeout=20)
-    assert 400 <= forged.status_code < 500, "the form of a foreign page can send nothing else"
-    planned = night.ask("restore", savepoint=newest_savepoint(night), why="nobody approves it")
-    night.wait_for_plan(planned)
-    answer = {"chosen_options": ["Approve"], "params_input": {}}
-    for user, status in ((viewer, 403), (operator, 403), ({}, 401)):
-        refused = httpx.patch(f"{night.address}{night.approval(planned)}", json=answer, headers=user, timeout=20)
-        assert refused.status_code == status
-    night.answer(planned, "Reject")
-    assert night.wait_for_end(planned) == "success"
-    assert read_operations(night.platform.home) == []
-
-
-@pytest.mark.parametrize("part", ["driver", "triggerer", "api-server"])
-def test_who_is_silent_is_told(part: str, night: PageUser) -> None:
-    night.browser.ask("location.hash = '#/clicks'")
-    night.browser.wait_for_text("Timeline")
-    wait_until(lambda: "silent" not in night.browser.text(), 60, "nobody silent")
-    processes = processes_of(night, part)
-    send(processes, signal.SIGSTOP)
-    said = {
-        "driver": "driver of clicks is silent",
-        "triggerer": "triggerer was last heard at",
-        "api-server": "does not answer",
-    }
-    try:
-        night.browser.wait_for_text(said[part])
-        night.see(f"silent-{part}")
-    finally:
-        send(processes, signal.SIGCONT)
-    wait_until(lambda: said[part] not in night.browser.text(), 60, "all are heard again")
 
 
 def test_a_bad_release_is_taken_back_by_clicks(night: PageUser) -> None:
@@ -143,27 +92,3 @@ def test_the_tables_are_as_without_the_bad_release(night: PageUser) -> None:
     kept = [batch for batch in first if batch.batch_id <= saved.batch_id]
     rows = [row for name in sorted(night.files) for row in night.files[name]]
     assert_landed(night.stage, batches_of([*kept, *second], night.files), rows)
-
-
-def newest_savepoint(night: PageUser) -> str:
-    return list_savepoints(night.platform.home.savepoints, epoch_ms())[-1].id
-
-
-def processes_of(night: PageUser, part: str) -> list[psutil.Process]:
-    """The part of Airflow, or the driver, with all that they have started."""
-    if part == "driver":
-        launch = read_launch(night.platform.home)
-        assert launch is not None
-        process = psutil.Process(known(launch.pid))
-    else:
-        process = psutil.Process(night.platform.parts.running[part].pid)
-    return [process, *process.children(recursive=True)]
-
-
-def send(processes: list[psutil.Process], sent: signal.Signals) -> None:
-    for process in processes:
-        process.send_signal(sent)
-
-
-def cookie(token: str) -> dict[str, Any]:
-    return {"Cookie": f"_token={token}"}
