@@ -1,14 +1,14 @@
 """A restore that fails for a reason that passes by itself, between its two tries by Airflow."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
@@ -16,24 +16,19 @@ from airflow.sdk.exceptions import AirflowException
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations, write_request
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.results import PLAN_AGAIN, read_remains
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY, SUPPORT
 from support.verbs.asked_restore import APPROVED, OPERATION, RESTORE, context
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.project import Project
-    from sessionizer_airflow.supervision.act import Supervisor
-    from support.fixtures.reviewed import Reviewed
 
 # the provider leaves the pipe to the program that it has started open
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

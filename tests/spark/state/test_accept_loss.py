@@ -1,11 +1,11 @@
 """A stream whose source has lost events goes on without them: each is named first, and nothing else is lost."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
 from sessionizer.errors import EventsGone, InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
@@ -17,27 +17,20 @@ from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.moves import LossRunner
 from sessionizer.spark.state.commands.restores import RollbackRunner
 from sessionizer.spark.state.restores.plans import plan_restore
-from sessionizer.state.commands.moves import Switch
+from sessionizer.state.commands.moves import LossPlan, Switch
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.document.source import KafkaSource
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, log_truncated
 from support.processes.in_process import begin_batch, catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.streams.kafka_clicks import click, send, topic_spec
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.state.commands.moves import LossPlan
-    from sessionizer.state.savepoints.manifest import Manifest
-    from support.processes.kafka_broker import KafkaBroker
 
 
 def accept_loss(spark: SparkSession, stage: Stage) -> LossPlan:

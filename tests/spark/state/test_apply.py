@@ -1,11 +1,10 @@
 """A changed spec that is applied: with every open session, as the definition has a stream whose spec changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.cli.state_commands.course import is_done_already
 from sessionizer.control.execution import execute
@@ -35,16 +34,9 @@ from support.streams.changing_stream import (
 )
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.streams.strategies import examples_of, logs
+from support.streams.strategies import Log, examples_of, logs
 from support.verbs.reseeded_stream import Killed, tell_reseeded
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.streams.strategies import Log
 
 
 def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> ApplyRunner:

@@ -1,17 +1,17 @@
 """What is told of a state is what the definition says is open after that batch; and looking writes nothing."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
 from upath import UPath
 
@@ -19,6 +19,7 @@ from sessionizer.checkpoint.log_entries import next_watermark, read_planned_batc
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.batch_state import BatchState, open_events, side_of
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
@@ -38,7 +39,7 @@ from support.expected.file_accesses import folder_digest, settled_digest
 from support.expected.landed import batches_of
 from support.processes.in_process import catch_up
 from support.stores.control_fixtures import ON_A_PATH_AND_HDFS
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.plain_rows import (
     open_event_of_oracle,
     open_event_of_record,
@@ -50,15 +51,6 @@ from support.streams.plain_rows import (
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ALL_MODES, Log, examples_of, logs
 from support.streams.streamed_log import Pace, Setting, Streamed, as_specified, batches_that_bring_something, stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pyspark.sql import DataFrame, Row, SparkSession
-
-    from sessionizer.core.definition.outcome import Outcome
-    from support.streams.click_files import ClickFiles
-
 
 LAST, EARLIER = 2, 0
 

@@ -1,14 +1,15 @@
 """A range of the source is left out: its rows are quarantined once, and the tables are as if it had never come."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_planned_batch
 from sessionizer.control.execution import execute
@@ -36,21 +37,13 @@ from support.expected.landed import Landed, as_landed, landed
 from support.faults.killed_verbs import killed_before_each_write
 from support.places import opened
 from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import known_rows
-from support.streams.kafka_clicks import brought_to_delta, brought_to_kafka
+from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import reseed
 from support.verbs.restored_stream import SAVED_AFTER, Restored
 from support.verbs.scene_verbs import approved, done_before
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.processes.kafka_broker import KafkaBroker
-    from support.streams.kafka_clicks import Brought
 
 BAD, NEXT = "clicks-00000003.json", "clicks-00000004.json"
 ROWS, PARTS = 450, 3

@@ -1,11 +1,11 @@
 """Streams and savepoints of each release, continued by this one with every open session."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer import __version__
@@ -26,15 +26,9 @@ from sessionizer.stream_spec.spec_folder import SpecFile
 from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.streams.changing_stream import records_of
+from support.streams.stage import Stage
 from support.verbs.restored_stream import Restored
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.streams.stage import Stage
 
 MORE = "more-"
 LEAST_CONTINUED = 5

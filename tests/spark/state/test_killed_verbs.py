@@ -1,11 +1,11 @@
 """Whatever write a verb is killed before, or overtaken at, typed again it ends as if nothing had happened to it."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
@@ -18,16 +18,7 @@ from support.processes.in_process import catch_up, drain
 from support.processes.typed_command import TypedCommand
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.scene_verbs import VERBS, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from support.verbs.scene_verbs import Verb
-
+from support.verbs.scene_verbs import VERBS, Scene, Verb
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 

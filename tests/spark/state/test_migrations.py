@@ -3,25 +3,28 @@
 One stream, edited in four ways at once: a column renamed, another key, a type narrowed, events that leave.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending
-from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.kept_spec import read_applied, waiting_migrations
+from sessionizer.migrations.draft import Preview
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.lineages.migrated_columns import preview_migrations
@@ -33,6 +36,7 @@ from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
 from support.places import opened
@@ -41,17 +45,6 @@ from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import SEED_BATCH, Killed
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.core.definition.event import AdmittedEvent
-    from sessionizer.core.definition.outcome import Outcome
-    from sessionizer.migrations.draft import Preview
-    from sessionizer.state.savepoints.manifest import Manifest
 
 START_MS = 1_750_000_000_000
 Click = tuple[str, str | None, int, str, str, str, float, str]

@@ -1,11 +1,10 @@
 """To another data root: a user copies the tables, notes it, and restores. What was left is as it was."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
@@ -18,11 +17,6 @@ from support.expected.landed import assert_landed, batches_of
 from support.places import opened
 from support.processes.in_process import drain
 from support.verbs.restored_stream import SAVED_AFTER, Restored
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.long
 

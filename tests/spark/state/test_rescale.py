@@ -1,12 +1,12 @@
 """A rescale: shown, approved, carried out; the stream goes on in other key groups as one that was never stopped."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.cli.state_commands.course import canary_line
 from sessionizer.control.execution import execute
@@ -22,7 +22,8 @@ from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.spark.state.commands.moves import RescaleRunner
-from sessionizer.state.commands.moves import Rescale, plan_rescale
+from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.moves import Rescale, RescalePlan, plan_rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import LineageStep
@@ -36,15 +37,6 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.commands.moves import RescalePlan
 
 PROGRAM_WITHIN_S = 300
 

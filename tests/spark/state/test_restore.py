@@ -3,13 +3,13 @@
 The ordinary run has two restores of one stream, one of them killed, in `test_histories.py`.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -32,6 +32,7 @@ from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of, path_to
+from sessionizer.state.restores.row_changes import StreamedTable
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import write_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
@@ -43,14 +44,6 @@ from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.state.restores.row_changes import StreamedTable
 
 
 class Killed(BaseException):

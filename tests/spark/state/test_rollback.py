@@ -1,10 +1,9 @@
 """Back to the lineage before: what the later one wrote is gone, and the stream goes on as if it had never been."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
@@ -21,11 +20,6 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed, reseed
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:

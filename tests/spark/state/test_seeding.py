@@ -1,23 +1,23 @@
 """A lineage that begins with a state: killed at any step, or given a wrong one, it leaves the stream as it was."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, read_begun_batch, read_last_commit, read_planned_batch
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.names import STREAMED
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, pack
-from sessionizer.spark.state.open_events import FirstLog, keep_logs
+from sessionizer.spark.state.open_events import FirstLog, KeptState, keep_logs
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.decisions import document_of
@@ -25,6 +25,7 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
 from support.places import opened
 from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.streams.changing_stream import (
     conflicts_defined,
     conflicts_in,
@@ -34,22 +35,10 @@ from support.streams.changing_stream import (
     sessions_in,
 )
 from support.streams.click_files import known_rows, write_click_files
-from support.streams.kafka_clicks import brought_to_delta, brought_to_kafka
+from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
-from support.streams.strategies import ALL_MODES, examples_of, logs
+from support.streams.strategies import ALL_MODES, Log, examples_of, logs
 from support.verbs.reseeded_stream import reseed, tell_reseeded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.spark.state.open_events import KeptState
-    from support.processes.kafka_broker import KafkaBroker
-    from support.streams.kafka_clicks import Brought
-    from support.streams.strategies import Log
-
 
 BEFORE_IT_COUNTS = (LineageStep.MADE, LineageStep.SEEDED, LineageStep.POSITIONED, LineageStep.RECORDED)
 

@@ -1,12 +1,13 @@
 """A stream that goes on with another source: the open sessions come along, and nothing is read twice or left out."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, read_planned_batch
 from sessionizer.control.execution import execute
@@ -17,6 +18,7 @@ from sessionizer.launch.driver_environment import plain
 from sessionizer.lineage.kept_spec import read_source_ids
 from sessionizer.spark.state.commands.moves import SwitchRunner
 from sessionizer.state.commands.moves import Start, Switch, SwitchPlan
+from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
 from support.expected.landed import assert_landed, event_of, landed, table_rows
 from support.processes.in_process import catch_up, drain
@@ -26,14 +28,6 @@ from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import click, send, topic_spec
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec, topic_source
 from support.verbs.scene_verbs import approved
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer_demo.feed.generator import Row
 
 DELIVERED_WITHIN_S = 60.0
 ROWS, CUT, OVERLAP = 600, 300, 60

@@ -1,17 +1,12 @@
 """Delta tables as values: versions of rows, transactions by application, and a log that forgets old versions."""
 
-from __future__ import annotations
-
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, path_to
 from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Row(NamedTuple):

@@ -1,23 +1,17 @@
 """Kills that a run of typed commands aims at, because drawn commands seldom come to them."""
 
-from __future__ import annotations
-
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from sessionizer.errors import UpgradeWaits
 from sessionizer.lineage.active import examine_drain
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from support.histories.typed_moments import Moment, draw_moment_of_rows, draw_rollback_moment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.histories.typed_user import TypedUser
-
+from support.histories.typed_user import TypedUser
 
 NAME: Final = "clicks"
 HITS: Final = {

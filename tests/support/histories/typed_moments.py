@@ -1,7 +1,5 @@
 """The program `sessionizer` as a user types it: each command a process of its own, which may be killed or frozen."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,17 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Self
 
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from random import Random
-
 
 WITHIN_S: Final = 400
 MASTER: Final = "local[2]"

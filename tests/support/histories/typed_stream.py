@@ -9,8 +9,10 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.commands.seeds import Seed
@@ -18,12 +20,6 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.expected.landed import table_rows
 from support.places import opened
 from support.streams.stage import Stage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-
 
 USERS: Final = 3
 EVENTS: Final = 2

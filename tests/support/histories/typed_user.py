@@ -7,8 +7,10 @@ import re
 import shlex
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final
 
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.operation_record import pending_operation
@@ -16,16 +18,9 @@ from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import NotAccepted, OperationPending
 from sessionizer.spark.driver.query_watch import REFUSED_BATCH
 from support.expected.named_commands import commands_in, faults
-from support.histories.typed_moments import draw_moment, is_approved, told_steps
+from support.histories.typed_moments import Answer, Moment, Running, TypedProgram, draw_moment, is_approved, told_steps
+from support.histories.typed_stream import TypedStream
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from support.histories.typed_moments import Answer, Moment, Running, TypedProgram
-    from support.histories.typed_stream import TypedStream
-
 
 LOG: Final = logging.getLogger(__name__)
 SAYS_NO: Final = frozenset({"diff", "doctor", "status", "spec"})

@@ -1,7 +1,5 @@
 """A restore that somebody asked for in the form: its run, its plan, its record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace

@@ -1,17 +1,12 @@
 """Record of a restore that a user has approved and that has done nothing yet, and how a test leaves a record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord, write_request
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import have_folder
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 
 def begun_restore(operation: str = "20261123T080000-abc123", *, savepoint: str = "nightly") -> OperationRecord:

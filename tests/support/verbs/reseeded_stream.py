@@ -6,19 +6,24 @@ Each has another number of key groups and of partitions, and may have another sp
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from sessionizer.core.definition.event import Batch
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
@@ -33,18 +38,8 @@ from support.streams.changing_stream import (
     spec_of,
 )
 from support.streams.stage import Stage
+from support.streams.strategies import Log
 from support.streams.streamed_log import Feed, batches_that_bring_something
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.core.definition.event import Batch
-    from sessionizer.lineage.canary.judge import CanaryTerms
-    from sessionizer.state.lineages.state_transfer import LineageStep
-    from support.streams.strategies import Log
 
 SEED_BATCH = 0
 

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation
+from sessionizer.core.definition.event import Batch
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.restores import Restore
+from sessionizer.state.commands.restores import Restore, RestorePlan
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
+from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import catch_up
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import begun_restore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.core.definition.event import Batch
-    from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.state.commands.restores import RestorePlan
-    from sessionizer.state.savepoints.manifest import Manifest
-    from support.streams.click_files import ClickFiles
 
 FILES = 5
 SAVED_AFTER = 2

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from sessionizer.control.execution import execute
+from pyspark.sql import SparkSession
+
+from sessionizer.control.execution import StepRunner, execute
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
@@ -26,6 +31,7 @@ from sessionizer.spark.state.commands.moves import RescaleRunner, SwitchRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands import seeds as seed_plan
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.moves import Rescale, Start, Switch
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
@@ -40,18 +46,6 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 from support.verbs.reseeded_stream import reseed
 from support.verbs.seeded_stream import reader_of, seed_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.control.execution import StepRunner
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.commands.command import Plan
-
 
 FILES, BEFORE, LATER = 6, 2, 4
 """So many files there are; so many are read before anything is typed, and so many where another lineage reads some."""

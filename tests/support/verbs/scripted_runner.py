@@ -1,18 +1,21 @@
 """A runner whose steps are run on paper: by a function, on a stream home without data."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sessionizer.control.execution import Step
 from sessionizer.control.lease import read_lease, write_lease
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.control.records.process_records import Vacancy
 from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.upgrade_plan import UpgradePlan
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges
 from sessionizer.state.commands.moves import LossPlan, Rescale, Switch
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback
@@ -21,14 +24,6 @@ from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.errors import SessionizerError
-    from sessionizer.home.stream_home import StreamHome
 
 
 @dataclass(frozen=True, kw_only=True)

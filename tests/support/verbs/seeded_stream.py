@@ -1,27 +1,20 @@
 """A seed as the command carries it out, in this process."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
+from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.spark.history.history_reader import HistoryReader
 from sessionizer.spark.history.history_rows import find_history
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from support.streams.stage import Stage
+from support.streams.stage import Stage
 
 
 def reader_of(

@@ -1,22 +1,16 @@
 """``sessionizer checkpoint inspect`` on files alone, and what ``state`` refuses before Spark starts."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec, NothingToShow
 from support.checkpoints.fabricated_checkpoints import QUERY_ID, Way, fabricated
 from support.expected.file_accesses import folder_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 
 
 @pytest.fixture

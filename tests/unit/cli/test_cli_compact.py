@@ -1,8 +1,6 @@
 """``sessionizer compact``: what needs no Spark, and the words of its plan."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sessionizer.cli.history import plan_lines, result_line
 from sessionizer.errors import OperationPending
@@ -10,13 +8,9 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks.compaction import TableFiles, TablePlan, TableResult
 from sessionizer.state.compaction.plan import CompactionPlan, Retention
 from sessionizer.state.savepoints.listing import PruningVerdict
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 FILES = TableFiles(files=8_641, bytes=512_000_000, old_files=12)
 

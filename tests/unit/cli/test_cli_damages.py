@@ -1,9 +1,8 @@
 """Every record that a stream needs, lost in every way: it is named with what to do, and the exit code says so."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +17,7 @@ from sessionizer.lineage.batch_log import BatchFacts, BatchLog
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.places import mounted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 NEEDED = ("lineage.json", "spec.json", "types.json", "checkpoint.json", "home.json")
 NEEDED_IF_THERE = ("desired.json", "drained.json", "excluded_ranges.json", "canary.json", "origin.json")

@@ -1,12 +1,9 @@
 """After a command that failed: what `status` says, what gives the operation up, and what goes on with it."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -14,9 +11,10 @@ from typer.testing import CliRunner
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.control.execution import Step
 from sessionizer.control.lease import acquire, write_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.operation import new_operation
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -40,19 +38,14 @@ from sessionizer.errors import (
     StreamRunsAgain,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
 from support.places import opened
-from support.processes.fabricated_platform import make_canary
+from support.processes.fabricated_platform import Platform, make_canary
 from support.processes.ports import eventually
 from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner
-
-if TYPE_CHECKING:
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.home.stream_home import StreamHome
-    from support.processes.fabricated_platform import Platform
 
 DIGEST = "0123456789abcdef"
 

@@ -1,10 +1,7 @@
 """A home that was copied writes nothing outside of itself until a user says that it was moved."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -16,10 +13,8 @@ from sessionizer.control.records.supervision_records import read_desired
 from sessionizer.errors import HomeCopied, InvalidSpec
 from sessionizer.home.home_identity import home_id, require_home_here
 from sessionizer.home.stream_home import StreamHome
+from support.processes.fabricated_platform import Platform
 from support.verbs.scripted_runner import ScriptedRunner
-
-if TYPE_CHECKING:
-    from support.processes.fabricated_platform import Platform
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """A stream that was renamed or removed while its driver ran: said, and stopped only by a person."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +13,8 @@ from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 
 
 def orphans(platform: Platform) -> list[str]:

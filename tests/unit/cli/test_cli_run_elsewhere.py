@@ -1,9 +1,7 @@
 """A driver that was submitted to another machine: whether the home there is the one that it was launched from."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +9,8 @@ from sessionizer.control.records.process_records import LAUNCH_FILE, SUBMITTED, 
 from sessionizer.errors import HomeNotShared, InvalidSpec
 from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import Platform
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-
 
 UID = "0123456789ab"
 

@@ -1,13 +1,12 @@
 """``sessionizer savepoint``: what needs no Spark."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,14 +16,9 @@ from sessionizer.state.savepoints.listing import keep_from_removal
 from sessionizer.state.savepoints.manifest import read_manifest, write_manifest
 from sessionizer.state.savepoints.verification import data_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 RELEASES = REPOSITORY / "tests" / "golden" / "releases"
 OLD, NEW = "20261101T000000-aaaaaa", "20261102T000000-bbbbbb"

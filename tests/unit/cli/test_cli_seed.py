@@ -1,9 +1,7 @@
 """What `sessionizer seed` refuses before it starts Spark."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +11,9 @@ from sessionizer.control.records.supervision_records import DesiredState, read_d
 from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import folder_digest
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 
 @pytest.fixture

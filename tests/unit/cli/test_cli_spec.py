@@ -1,9 +1,7 @@
 """``sessionizer spec``: static checks and the schema."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,12 +10,8 @@ from sessionizer.cli.app import app
 from sessionizer.cli.spec import NOT_LOOKED_AT
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnwritablePath
 from sessionizer.stream_spec.spec_folder import survey_streams
+from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import SPEC, Platform
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
 
 
 def check(platform: Platform, *names: str) -> tuple[int, str, str]:

@@ -1,17 +1,11 @@
 """Refusals of the commands before Spark starts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.stream_home import StreamHome
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 
 def test_until_is_a_choice(platform: Platform) -> None:

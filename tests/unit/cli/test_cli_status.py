@@ -1,11 +1,8 @@
 """``sessionizer status``: what is shown, and the advice below it."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner
 
@@ -37,12 +34,9 @@ from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRa
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
 from sessionizer.state.lineages.table_changes import NotifiedChanges, TableChange
 from sessionizer.stream_spec.spec_folder import find_stream
-from support.processes.fabricated_platform import beat, make_canary
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform, beat, make_canary
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 
 def below_table(platform: Platform) -> str:

@@ -1,11 +1,8 @@
 """``sessionizer stop`` against drivers in every state."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,11 +22,9 @@ from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import file_accesses
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 
 def test_nothing_runs(platform: Platform, reviewed: Reviewed) -> None:

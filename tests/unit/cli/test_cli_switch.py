@@ -1,15 +1,9 @@
 """Options of `sessionizer switch` that do not go together, refused before Spark starts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.errors import InvalidSpec
-
-if TYPE_CHECKING:
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 
 @pytest.mark.parametrize(

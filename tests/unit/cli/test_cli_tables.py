@@ -1,16 +1,10 @@
 """Output of ``sessionizer tables``: places and versions."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
-from support.processes.fabricated_platform import SPEC
+import pytest
 
-if TYPE_CHECKING:
-    import pytest
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import SPEC, Platform
 
 
 def test_what_is_not_there_yet(platform: Platform) -> None:

@@ -1,19 +1,24 @@
 """Commands on a stream's state answer without Spark if they can: refusals, and a plan that was carried out before."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
 from sessionizer.control.lease import acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    OperationStage,
+    pending_operation,
+    read_operations,
+)
 from sessionizer.errors import (
     DamagedFile,
     InvalidSpec,
@@ -27,19 +32,12 @@ from sessionizer.errors import (
     UnknownSavepoint,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from support.fixtures.reviewed import Reviewed
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 COMMANDS = {
     "restore": ("monday",),

@@ -1,9 +1,8 @@
 """Lines of the commands at their edges: no batch yet, a message of many lines."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from queue import Queue
-from typing import TYPE_CHECKING
 
 import pytest
 import typer
@@ -16,13 +15,8 @@ from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
 from sessionizer.cli.terminal import Silence, SilenceTeller
 from sessionizer.errors import InvalidSpec, NothingToShow, UnknownStream
+from support.processes.fabricated_platform import Platform
 from support.sentences import help_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from support.processes.fabricated_platform import Platform
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Each command that a remedy names can be pasted. Each terminal cause of a source names one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

@@ -1,9 +1,9 @@
 """A command in a message can be pasted: it has the stream and the places of the command that was typed."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import typer
@@ -12,12 +12,7 @@ from sessionizer import errors
 from sessionizer.cli.app import app
 from sessionizer.cli.places import CommandLine
 from support.expected.named_commands import commands_in, faults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 ROOT: Final[Any] = typer.main.get_command(app)
 

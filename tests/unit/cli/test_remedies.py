@@ -1,11 +1,9 @@
 """Every error has its one line of advice, its exit code, and a line in the documentation."""
 
-from __future__ import annotations
-
 import copy
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,13 +18,9 @@ from sessionizer.errors import driver_errors as launch_errors
 from sessionizer.home.clock import describe_duration
 from sessionizer.stream_spec.decisions import Change
 from support.expected.error_examples import EXAMPLES
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import Platform
 
 CLASSES = [
     kind

@@ -1,11 +1,10 @@
 """``abandon`` and a command that begins at the same moment: the first record decides, and both keep to it."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +12,9 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands import abandon
 from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.control.execution import Step
 from sessionizer.control.lease import Lease, acquire
-from sessionizer.control.operation import new_operation
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -25,17 +25,11 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
+from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import leave_waiting, write_operation
 from support.verbs.scripted_runner import ScriptedRunner, lose_lease
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.home.stream_home import StreamHome
-    from support.processes.fabricated_platform import Platform
 
 WITHIN_S = 30
 

@@ -1,15 +1,13 @@
 """Approved commands before their first step, which outlive a start or a stop of their stream."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
     REQUEST_FILE,
+    OperationRecord,
     OperationStage,
     abandon_unbegun,
     forget_approved,
@@ -19,12 +17,9 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.names import mint_id
+from sessionizer.home.stream_home import StreamHome
 from support.places import opened
 from support.verbs.begun_restore import leave_waiting, write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
 
 
 def noted(home: StreamHome, verb: str = "rescale", *, lineage: str = "old", minutes_ago: int = 0) -> OperationRecord:

@@ -1,10 +1,8 @@
 """Every command's steps, on paper: killed or overtaken after each, the command ends as if nothing had happened."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.steps import (
@@ -37,9 +36,6 @@ from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, plans, upgrade_decision
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 
 class Killed(BaseException):

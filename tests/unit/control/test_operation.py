@@ -1,12 +1,11 @@
 """An operation that lost the stream's lease to another run writes nothing, and what people want outlives every kill."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from sessionizer.control.lease import acquire
+from sessionizer.control.lease import Lease, acquire
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
@@ -15,12 +14,6 @@ from sessionizer.errors import DriverStillRuns, LeaseHeld, LeaseLost
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import folder_digest
 from support.verbs.scripted_runner import lose_lease
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.control.lease import Lease
 
 VERB, DIGEST = "rescale", "0123456789abcdef"
 

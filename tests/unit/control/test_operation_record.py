@@ -1,9 +1,6 @@
 """The record of a verb that changes a stream's state: how far it came, and that nothing else starts meanwhile."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +13,8 @@ from sessionizer.control.records.operation_record import (
     require_no_operation,
 )
 from sessionizer.errors import DamagedFile, OperationPending
+from sessionizer.home.stream_home import StreamHome
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 BEGUN = begun_restore(savepoint="20261122T080000-abc123")
 

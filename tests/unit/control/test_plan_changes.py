@@ -1,15 +1,13 @@
 """An error about a changed plan names the fields that differ from the approved plan, if that one was kept."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.plan_changes import LISTED, DecidedFields, list_differences, require_approved
+from sessionizer.control.plan_changes import LISTED, Decided, DecidedFields, list_differences, require_approved
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     REQUEST_FILE,
@@ -20,15 +18,12 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.deployment.differences import Division
 from sessionizer.errors import PlanChanged
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.moves import Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.stream_spec.effect import Verdict
 from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner, restore_plan, seed_decision, upgrade_decision
-
-if TYPE_CHECKING:
-    from sessionizer.control.plan_changes import Decided
-    from sessionizer.home.stream_home import StreamHome
 
 RESTORE = restore_plan()
 RESCALE = RescalePlan("clicks", "l1", 7, Division(4, 2), Division(8, 2))

@@ -1,10 +1,7 @@
 """A command that has a stream: whether a process carries it out, from any reading of the control directory."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -17,17 +14,15 @@ from sessionizer.control.records.supervision_records import Desired, DesiredStat
 from sessionizer.control.status.driver_status import DriverStatus, judge_status
 from sessionizer.control.status.unfinished_operation import (
     UNATTENDED_AFTER_MS,
+    UnfinishedOperation,
     find_unfinished_operation,
     read_unfinished_of,
 )
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, SECOND
+from sessionizer.home.stream_home import StreamHome
+from support.fixtures.reviewed import Reviewed
 from support.verbs.begun_restore import leave_waiting, write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer.home.stream_home import StreamHome
-    from support.fixtures.reviewed import Reviewed
 
 NOW = 1_800_000_000_000
 LONG_AGO, JUST_NOW = NOW - UNATTENDED_AFTER_MS - MINUTE, NOW - 5 * SECOND

@@ -1,22 +1,16 @@
 """Whatever commands come one after another, killed and given up ones among them: the tables hold each event once."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from sessionizer.state.lineages.origin import Origin, Path
 from sessionizer.state.restores.row_changes import RowChanges
 from support.histories.model_stream import Command, ModelStream, Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.state.lineages.origin import Origin, Path
 
 _DEATHS = st.one_of(st.none(), st.none(), st.integers(0, 12))
 

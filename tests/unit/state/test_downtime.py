@@ -1,26 +1,20 @@
 """A plan says how long the stream is expected to be down, and where the number comes from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.control.operation import new_operation
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, pending_operation
 from sessionizer.errors import SourceUnreachable
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.commands.steps import Stop
 from sessionizer.state.downtime import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
 from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.scripted_runner import Do, ScriptedRunner
-
-if TYPE_CHECKING:
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.home.stream_home import StreamHome
 
 
 def done(operation: str, verb: str, seconds: str) -> OperationRecord:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.control.execution import execute
+from sessionizer.control.execution import Step, execute
 from sessionizer.control.lease import acquire
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import (
@@ -27,8 +26,10 @@ from sessionizer.control.status.unfinished_operation import abandon_command, fin
 from sessionizer.errors import OperationPastReturn, OperationPending, PlanChanged
 from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
+from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.moves import Rescale, Switch
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore, Rollback
@@ -39,11 +40,6 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, plans
-
-if TYPE_CHECKING:
-    from sessionizer.control.execution import Step
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.commands.command import Command
 
 OTHER = "f" * 16
 SINK = {"sink": {"path": None}, "source": {"format": "files", "path": "feed"}}

@@ -1,17 +1,13 @@
 """Plan of going on without lost events: its digest covers each loss."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.state.commands.moves import LossPlan
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 PLAN = LossPlan("clicks", "20261125T203724-b28b91", 7, "f" * 64, ("2 records: offsets 3 to 4",), "clicks {'0': 5}")
 

@@ -1,8 +1,6 @@
 """Position in a source that lost events: each event is read, or named as lost."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,9 +8,7 @@ from hypothesis import strategies as st
 
 from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.state.lineages.lost_events import continuation_in_folder, going_on_in_table, going_on_in_topics
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 TABLE = {"sourceVersion": 1, "reservoirId": "T", "reservoirVersion": 3, "index": 2, "isStartingVersion": True}
 

@@ -1,10 +1,9 @@
 """Preconditions are checked before the stream is stopped and again under the lease, for every verb alike."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +11,8 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.changes import COURSES
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.control.operation import new_operation
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -40,13 +40,6 @@ from support.places import REPOSITORY, mounted
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
 
 VERBS = ("restore", "rollback", "rescale", "switch", "apply", "seed")
 DIGEST = "0123456789abcdef"

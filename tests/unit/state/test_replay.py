@@ -1,13 +1,7 @@
 """What is read again after a restore, by kind of source, and what of it is gone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from sessionizer.state.restores.ranges import Replay, replay_of_delta, replay_of_files, replay_of_topic
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 
 def test_files_that_were_read_since_come_again(reviewed: Reviewed) -> None:

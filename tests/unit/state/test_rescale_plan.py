@@ -1,10 +1,9 @@
 """What a rescale would do, as data."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -23,17 +22,12 @@ from sessionizer.lineage.fingerprint import (
     write_fingerprint,
 )
 from sessionizer.lineage.kept_spec import KeptTypes
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.moves import Rescale, RescalePlan, plan_rescale
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.state.commands.command import Plan
-    from support.fixtures.reviewed import Reviewed
 
 COMMITTED = CommittedBatch(
     lineage="old",

@@ -1,9 +1,5 @@
 """Ranges of a source as people type them, and what they come to in the source as it is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.checkpoint.file_lists import SeenFile
@@ -31,9 +27,7 @@ from sessionizer.state.restores.ranges import (
     records_in_span,
     remarks_on_files,
 )
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 FOLDER = "file:/srv/feed"
 TEN = 1_795_428_000_000  # 2026-11-23T10:00 UTC

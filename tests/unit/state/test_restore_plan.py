@@ -1,9 +1,7 @@
 """What the plan of a restore says, and what its digest covers."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +13,7 @@ from sessionizer.state.commands.restores import Restore, RestorePlan, consequenc
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
 from sessionizer.stream_spec.effect import Verdict
+from support.fixtures.reviewed import Reviewed
 
 PLAN = RestorePlan(
     stream="clicks",
@@ -42,11 +41,6 @@ EXCLUDED = ExcludedRanges(
         ExcludedRange("clicks:0:5-9", records=Records("clicks", 0, 5, 9)),
     )
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.fixtures.reviewed import Reviewed
 
 
 def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], None], reviewed: Reviewed) -> None:

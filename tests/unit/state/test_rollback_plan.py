@@ -1,14 +1,13 @@
 """The plan of a rollback: what people read of it."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.errors import NoWayBack
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.state.commands.restores import RollbackPlan
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, way_back
@@ -26,11 +25,6 @@ PLAN = RollbackPlan(
     tables=(RowsOfTable("sessions", "/t/sessions", {"2026-11-23": 3}),),
     replay=Replay("files: 4 are read already", 5),
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.home.stream_home import StreamHome
 
 
 def test_what_people_read(golden: Callable[[str, str], None]) -> None:

@@ -1,7 +1,5 @@
 """The rows that a restore deletes and brings back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,9 +1,7 @@
 """What a seed would do, as data."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sessionizer.state.commands.seeds import (
     BEGINNING,
@@ -26,9 +24,6 @@ FIGURES = HistoryFigures(
     repeated=6,
     conflicting=1,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_the_digest_is_of_what_is_decided() -> None:

@@ -1,11 +1,9 @@
 """What a lineage hands over, and whether the next one holds it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -41,13 +39,9 @@ from sessionizer.state.lineages.state_transfer import (
     settle,
     write_records,
 )
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.fixtures.reviewed import Reviewed
 
 
 def test_groups_that_hold_the_same_agree() -> None:

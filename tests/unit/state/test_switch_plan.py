@@ -1,9 +1,7 @@
 """The plan of a switch: what people read of it, and what its digest covers."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,11 +16,7 @@ from sessionizer.state.commands.moves import (
 )
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.source import KafkaSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 PLAN = SwitchPlan(
     stream="clicks",

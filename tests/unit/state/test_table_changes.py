@@ -1,9 +1,7 @@
 """Rows that others change in the tables of a stream, by logs as Delta writes them: told once, and only of others."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,9 +12,6 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.sinks.table_check import ChangeWatch
 from sessionizer.state.lineages.table_changes import KEPT, NotifiedChanges, changes_of_active, list_changes_after
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = "20261121T105501-3fa9c2"
 ROWS = pa.table({"a": [1, 2]})

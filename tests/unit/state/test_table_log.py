@@ -1,9 +1,7 @@
 """The batches that a table has taken, and its version after one of them, by logs as Delta writes them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,9 +11,6 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from sessionizer.state.lineages.table_changes import TableLog, read_table_log, version_with_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS, OTHERS = "20261121T105501-3fa9c2", "20261120T105501-111111"
 ROWS = pa.table({"a": [1]})

@@ -1,11 +1,13 @@
 """A native savepoint is the files of one batch: elsewhere the query goes on from there as if it had never moved."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from upath import UPath
 
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.log_entries import list_committed_batches, next_watermark
@@ -17,8 +19,8 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.roots import add_scheme, folder_at, uri_of
-from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS
+from sessionizer.home.roots import DataPath, add_scheme, folder_at, uri_of
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
@@ -36,7 +38,7 @@ from sessionizer.state.savepoints.listing import (
     savepoint_of,
     write_data_record,
 )
-from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState, read_manifest
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, SavepointState, read_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, install, make_native_savepoint
 from sessionizer.state.savepoints.verification import Damage, digest_files, findings
 from support.checkpoints.fabricated_checkpoints import fabricate
@@ -44,23 +46,10 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
 from support.places import opened
 from support.processes.in_process import catch_up, drain
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.payload_sql import as_sql
 from support.streams.payloads import CATALOGUE
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-    from upath import UPath
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.state.savepoints.manifest import Manifest
-    from support.streams.click_files import ClickFiles
-
 
 FILES = 12
 """As many batches: Spark takes snapshots of the state and compacts its list of files on the way."""

@@ -1,23 +1,27 @@
 """Savepoints of a stream: what is in them, what they say of themselves, what is left of those that were cut short."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, commit_log, read_last_commit, read_planned_batch
+from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.contents_reader import compare_states
@@ -34,20 +38,8 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of
 from support.places import opened
 from support.processes.in_process import catch_up
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.core.definition.event import Batch
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome
-    from support.streams.click_files import ClickFiles
 
 STEPS = ["begun", "logs of the key groups", "state", "open events", "seen files", "manifest"]
 

@@ -1,11 +1,10 @@
 """What is shown to whoever approves, what an answer hands on, and what is told when it fails."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -37,16 +36,11 @@ from sessionizer_airflow.operating.results import (
     read_remains,
     tell_of_failure,
 )
+from sessionizer_airflow.project import Project
+from support.fixtures.reviewed import Reviewed
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import OPERATION, PLAN, RESTORE, context, operation
 from support.verbs.begun_restore import leave_waiting, write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer_airflow.project import Project
-    from support.fixtures.reviewed import Reviewed
-
 
 SETTINGS = ApprovalSettings.from_environment({})
 

@@ -1,10 +1,9 @@
 """Tasks of the form without a plan: the promotion of a canary, and a test of the alerts."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +17,6 @@ from sessionizer_airflow.operating.results import SHOWN
 from sessionizer_airflow.project import Project
 from support.processes.fabricated_platform import make_canary
 from support.processes.file_notifier import told
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

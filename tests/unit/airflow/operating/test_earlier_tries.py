@@ -1,9 +1,6 @@
 """A plan that a user gave up between two tries of its task is not begun again by the next try."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -15,13 +12,11 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord, read_operations
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.operating.results import find_abandoner
 from support.verbs.asked_restore import PLAN, operation
 from support.verbs.scripted_runner import ScriptedRunner
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 APPROVED = replace(PLAN, planned_at=5)
 GIVEN_UP = replace(operation("one", PLAN.digest, Ending.ABANDONED, 6), abandoned_by="olga")

@@ -1,25 +1,20 @@
 """Marks by hand on the tasks of a form: a mark starts no other operation, and approves no plan."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, PromoteLineage, SendTestAlert
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import make_canary
 from support.verbs.asked_restore import RESTORE, context
-
-if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator
-
-    from sessionizer_airflow.project import Project
-    from support.fixtures.reviewed import Reviewed
 
 FORMS: dict[str, dict[str, Any]] = {
     "restore": RESTORE,

@@ -1,14 +1,13 @@
 """What a form may ask for, and what its jobs are called with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.control.records.operation_record import Ending, OperationStage, require_request, write_request
 from sessionizer.errors import InvalidSpec
+from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.moves import Rescale, Switch
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
@@ -17,12 +16,9 @@ from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, read_request
 from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, purposes
 from sessionizer_airflow.operating.results import operation_of
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import OPERATION, PLAN, RESTORE, context, operation
-
-if TYPE_CHECKING:
-    from sessionizer.state.commands.command import Command
-    from sessionizer_airflow.project import Project
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,19 @@
 """The form is answered at once where the stream's records refuse what it asks for: no Spark, no plan."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sessionizer.control.operation import new_operation
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import ReadForm
 from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operating.results import RUN_AGAIN
+from sessionizer_airflow.project import Project
 from support.verbs.asked_restore import context
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.project import Project
 
 FORMS: dict[str, dict[str, Any]] = {
     "restore": {"verb": "restore", "savepoint": "monday"},

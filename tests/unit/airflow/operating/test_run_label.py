@@ -1,10 +1,9 @@
 """Runs and tasks of `sessionizer.operate` are told apart by verb, stream and result."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,14 +19,9 @@ from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request, id_of_run, purposes
 from sessionizer_airflow.operating.results import SHOWN, join_label, result_of, title_of
-from sessionizer_airflow.project import OPERATE
+from sessionizer_airflow.project import OPERATE, Project
+from support.fixtures.reviewed import Reviewed
 from support.verbs.asked_restore import RUN, context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer_airflow.project import Project
-    from support.fixtures.reviewed import Reviewed
 
 ASKED_AT = datetime(2026, 11, 23, 10, tzinfo=UTC)
 RESTORE = {"verb": "restore", "stream": "clicks", "savepoint": "monday"}

@@ -1,9 +1,7 @@
 """A seventh command gets its command line, form and record from its declaration, with no other edit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import typer
@@ -17,10 +15,8 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import MakePlan
 from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.project import Project
 from support.verbs.asked_restore import OPERATION, context
-
-if TYPE_CHECKING:
-    from sessionizer_airflow.project import Project
 
 DIGEST = "0123456789abcdef"
 FORM = {"verb": "touch", "stream": "clicks", "times": 3, "gently": True, "words": "a b\n\nc "}

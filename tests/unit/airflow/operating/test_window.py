@@ -1,11 +1,10 @@
 """A run that a maintenance window started: approved by a policy or a user in time, and begun before the end."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -21,15 +20,11 @@ from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
 from sessionizer_airflow.operating.jobs import CarryOut, OperateJob
 from sessionizer_airflow.operating.request import id_of_run
 from sessionizer_airflow.operating.results import SCHEDULED, require_window, tell_of_scheduled_failure
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RUN_AFTER, context
 from support.verbs.begun_restore import write_operation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer_airflow.project import Project
 
 FORM = {"verb": "upgrade", "stream": "clicks", "why": "maintenance window", "savepoint": None}
 UPGRADE = replace(PLAN, verb="upgrade", request=Upgrade().to_json(), savepoint="")

@@ -1,9 +1,7 @@
 """Checkpoints that no command needs go after their time. The records of their lineages stay."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +18,6 @@ from sessionizer.state.compaction.plan import (
 )
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages, origins_of, way_back
 from support.places import opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = 86_400_000
 NOW = 100 * DAY

@@ -1,8 +1,6 @@
 """Time for which old files of the tables stay: as the spec says, or as long as a savepoint needs them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +10,6 @@ from sessionizer.state.compaction.plan import NeededVersion, decide_retention, f
 from sessionizer.state.savepoints.listing import list_savepoints
 from support.checkpoints.fabricated_checkpoints import begin, fabricate
 from support.places import opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -1,26 +1,20 @@
 """Six kinds of bad release, each caught in memory; and a pure refactoring, which is equal."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import pyarrow as pa
 import pytest
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Session
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.errors import ReplayDiffers
 from sessionizer.state.proof.comparison import TABLES, DifferenceKind, TableComparison, compare_rows
 from sessionizer.state.proof.result import Death, Proof, ProofVerdict, judge_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from sessionizer.core.definition.outcome import Session
-
 
 RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {}, None, None)
 SESSIONS: Final = TABLES[0]

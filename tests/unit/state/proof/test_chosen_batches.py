@@ -1,16 +1,10 @@
 """The batches that are replayed: the newest without an obstacle, or those that a user names."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.errors import NothingToProve
 from sessionizer.state.proof.batches import ReplayedBatches, choose_batches
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 KEPT = range(40, 61)
 

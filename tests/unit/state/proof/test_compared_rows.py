@@ -1,11 +1,10 @@
 """Rows of two tables, paired by their key and compared value by value."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,9 +19,6 @@ from sessionizer.state.proof.comparison import (
     comparison_from_json,
     merge_comparisons,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TABLE = ComparedTable("rows", "rows", ("id",), ("written_at",))
 

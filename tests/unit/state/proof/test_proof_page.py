@@ -1,11 +1,8 @@
 """The page of a proof: all figures, nothing of a foreign host, and no data that acts as markup."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +19,7 @@ from sessionizer.state.proof.result import (
     release_differences,
 )
 from sessionizer.state.proof.samples import DifferenceSample
-
-if TYPE_CHECKING:
-    from support.fixtures.reviewed import Reviewed
+from support.fixtures.reviewed import Reviewed
 
 EVIL = '<script>alert("&$stream")</script>'
 SAMPLE = DifferenceSample({"session_id": EVIL}, {"spent": "1.5"}, {"spent": None})

@@ -3,11 +3,10 @@
 ``first_form.json`` is what the first release with savepoints wrote. It is never written anew.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import MISSING, Field, fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +23,6 @@ from sessionizer.state.savepoints.manifest import (
     read_manifest,
 )
 from support.places import REPOSITORY, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST_FORM = REPOSITORY / "tests" / "golden" / "manifests" / "first_form.json"
 CONTENT: dict[str, Any] = json.loads(FIRST_FORM.read_text())

@@ -1,10 +1,9 @@
 """Savepoints as files: what each is by what is there, what verify finds, what prune leaves."""
 
-from __future__ import annotations
-
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from upath import UPath
@@ -13,7 +12,8 @@ from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.state.lineages.origin import list_beginnings
 from sessionizer.state.savepoints.listing import (
     Candidate,
@@ -34,16 +34,9 @@ from sessionizer.state.savepoints.listing import (
 from sessionizer.state.savepoints.manifest import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state, read_manifest
 from sessionizer.state.savepoints.verification import Damage, digest_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
 from support.verbs.begun_restore import begun_restore, write_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome
-    from support.fixtures.reviewed import Reviewed
 
 DAY = 86_400_000
 MANY_DAYS = 100 * DAY

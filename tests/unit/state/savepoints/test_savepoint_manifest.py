@@ -1,10 +1,10 @@
 """A manifest comes back as it was written, or says what became of it."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +20,6 @@ from sessionizer.state.savepoints.manifest import (
 )
 from support.checkpoints.fabricated_checkpoints import manifest_of
 from support.places import opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

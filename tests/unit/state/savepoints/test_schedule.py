@@ -1,18 +1,16 @@
 """Which streams are due for a savepoint, and which of the scheduled ones go again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import begin_drain, start_lineage
 from sessionizer.state.savepoints.listing import UseMark, write_data_record
-from sessionizer.state.savepoints.manifest import SavepointKind, write_manifest
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, write_manifest
 from sessionizer.state.savepoints.schedule import (
     NewestBatch,
     judge_schedule,
@@ -23,14 +21,8 @@ from sessionizer.state.savepoints.schedule import (
 )
 from sessionizer.stream_spec.document.stream import Savepoints
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
+from support.fixtures.reviewed import Reviewed
 from support.places import opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.state.savepoints.manifest import Manifest
-    from support.fixtures.reviewed import Reviewed
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
