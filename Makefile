@@ -110,7 +110,16 @@ test: .venv/.installed
 test-long: .jars/.archived .tools/chromium .tools/azurite .tools/prometheus/promtool
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
 
-bench: .jars/.archived
+# Flink has packages that do not go together with ours, so it has an environment of its own
+.tools/flink/.ready: benchmarks/flink-requirements.lock ivy.xml .venv/.synced
+	rm -rf .tools/flink
+	$(UV) venv --quiet --python $(PYTHON) .tools/flink
+	$(UV) pip sync --quiet --require-hashes --python .tools/flink/bin/python $<
+	$(call ivy,flink,flink)
+	mv .jars/flink .tools/flink/jars
+	@touch $@
+
+bench: .jars/.archived .tools/flink/.ready
 	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py $(ARGS)
 
 # what `pip install` installs
@@ -160,6 +169,8 @@ lock: | $(UV)
 	$(UV) pip compile pyproject.toml docker/requirements.in --extra driver --extra kafka --extra s3 --extra hdfs --extra lookup \
 	  --constraint requirements.lock --generate-hashes \
 	  --python-version 3.11 --no-header --quiet --output-file docker/requirements.lock
+	$(UV) pip compile benchmarks/flink-requirements.in --generate-hashes \
+	  --python-version 3.11 --no-header --quiet --output-file benchmarks/flink-requirements.lock
 
 clean:
 	rm -rf .venv .tools .jars .demo .bench

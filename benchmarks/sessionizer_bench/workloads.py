@@ -13,9 +13,12 @@ OURS_PLAIN: Final = "ours_plain"
 SESSION_WINDOW: Final = "session_window"
 PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
+FLINK: Final = "flink"
+FLINK_COUNTS: Final = "flink_counts"
+"""Flink without the events of a session."""
 LATENCY: Final = "latency"
 """Name of runs over a live feed, which are recorded like a workload."""
-CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH, OURS_PLAIN)
+CONTESTANTS: Final = (OURS, SESSION_WINDOW, FLINK, FLINK_COUNTS, PER_USER, PASS_THROUGH, OURS_PLAIN)
 """All contestants, in the order in which they take turns."""
 
 

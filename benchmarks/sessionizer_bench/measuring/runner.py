@@ -11,11 +11,12 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer_bench.contestants import flink
 from sessionizer_bench.measuring import batches, machine
 from sessionizer_bench.measuring.checkpoint_bytes import WrittenBytes, bytes_below, files_below
 from sessionizer_bench.measuring.process_tree import TreeUse
 from sessionizer_bench.places import RUNS, SOURCE_ROOTS
-from sessionizer_bench.workloads import OURS, OURS_PLAIN
+from sessionizer_bench.workloads import FLINK, FLINK_COUNTS, OURS, OURS_PLAIN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,20 +49,21 @@ def run_contestant(
     shutil.rmtree(race.folder, ignore_errors=True)
     race.folder.mkdir(parents=True)
     job = race.folder / "job.json"
-    job.write_text(
-        json.dumps({"contestant": contestant, "race": asdict(race), "settings": settings or {}}, default=str)
-    )
+    asked = {"contestant": contestant, "race": asdict(race), "settings": settings or {}}
+    command = [sys.executable, "-m", "sessionizer_bench.driver", str(job)]
+    if contestant in (FLINK, FLINK_COUNTS):
+        asked["flink"], command = flink.prepare(race, uncounted), flink.command(job)
+    job.write_text(json.dumps(asked, default=str))
     log = RUNS / f"{race.folder.name}.log"
     spawned = time.time()
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "sessionizer_bench.driver", str(job)]
         process = subprocess.Popen(command, env=environment(contestant), cwd=race.folder, stdout=output, stderr=output)
         seen = watch(process, race.checkpoint)
     if process.returncode != 0:
         message = f"{contestant} ended with exit code {process.returncode}, see {log}"
         raise RunFailed(message)
     result = json.loads((race.folder / "result.json").read_text())
-    return record(contestant, result, seen, race, uncounted, spawned)
+    return record(contestant, result, seen, race, result.get("uncounted", uncounted), spawned)
 
 
 def environment(contestant: str = OURS) -> dict[str, str]:
