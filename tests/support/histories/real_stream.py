@@ -155,9 +155,11 @@ class RealStream:
     def resume_upgrade(self) -> None:
         """Go on with an upgrade that was killed. One whose file was edited after its plan is refused."""
         runner = self._upgrade_runner()
-        with suppress(PlanChanged):
-            self._typed(Upgrade.name, runner.look, runner)
-        self._go_by_the_lineage()
+        try:
+            with suppress(PlanChanged):
+                self._typed(Upgrade.name, runner.look, runner)
+        finally:
+            self._go_by_the_lineage()
 
     def edit_after_plan(self, planned: Mapping[str, Any], edited: Mapping[str, Any]) -> None:
         """Approve a plan of the file, which is edited before it is carried out. Asserts that it is refused."""
