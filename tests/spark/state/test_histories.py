@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +17,7 @@ from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.stream_spec.effect import Verdict
-from support.histories.real_stream import REFUSALS, RealStream
+from support.histories.real_stream import RealStream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,7 +190,7 @@ def test_any_order_of_commands(stream: RealStream, seed: int) -> None:
     for _ in range(14):
         command = chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
         done[command.__name__] += 1
-        with stream.killed_at(chance.choice([999, 999, chance.randint(1, 14)])), suppress(*REFUSALS):
+        with stream.killed_at(chance.choice([999, 999, chance.randint(1, 14)])), stream.maybe_refused():
             command(stream, chance)
         if (pending := pending_operation(stream.home)) is not None:
             killed[pending.verb] += 1
@@ -269,7 +268,7 @@ COMMANDS = {
 
 def finish(stream: RealStream, pending: OperationRecord) -> None:
     """Type a command that was killed again, until it is over. One that finds half a batch only now is refused."""
-    with suppress(*REFUSALS):
+    with stream.maybe_refused():
         match pending.verb:
             case "restore":
                 stream.resume_restore(pending.savepoint)

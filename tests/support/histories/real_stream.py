@@ -20,13 +20,22 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
-from sessionizer.errors import HalfWrittenBatch, MigrationRefused, NothingToSave, NoWayBack, PlanChanged, RowsGone
+from sessionizer.errors import (
+    HalfWrittenBatch,
+    InvalidSpec,
+    MigrationRefused,
+    NothingToSave,
+    NoWayBack,
+    PlanChanged,
+    RowsGone,
+)
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage import fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.internals.delta_append import append_once
 from sessionizer.spark.sinks import write
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
+from sessionizer.spark.sinks.examine import half_written_batch
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
@@ -249,6 +258,18 @@ class RealStream:
         record = seed(self.stage, reader)
         self._go_by_the_lineage()
         return record
+
+    @contextmanager
+    def maybe_refused(self) -> Iterator[None]:
+        """Take a refusal for the end of a command. A spec is refused only beside a batch that is half written."""
+        try:
+            with suppress(*REFUSALS):
+                yield
+        except InvalidSpec:
+            assert self.stage.lineage
+            found = self.home.streamed_locations(self.sinks[-1]).values()
+            assert half_written_batch(self.spark, self.home, self.stage.lineage, found) is not None
+            self._go_by_the_lineage()
 
     def session_ids(self) -> set[str]:
         """Return the ids in the table of sessions."""

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from itertools import islice, pairwise
@@ -293,10 +294,10 @@ def test_all_other_clicks_are_json_on_one_line(kind: RowKind) -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_a_truncated_click_is_never_json(seed: int) -> None:
-    line = write_click(EVENT, RowKind.TRUNCATED, Random(seed))
+    line = write_click(replace(EVENT, page="/日本"), RowKind.TRUNCATED, Random(seed))
     assert line
-    with pytest.raises(ValueError, match=r"Expecting|Unterminated|Invalid|codec"):
-        json.loads(line)
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated|Invalid"):
+        json.loads(line.decode())
 
 
 @pytest.mark.parametrize("write", [click, log_line])

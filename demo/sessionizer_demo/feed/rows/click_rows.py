@@ -40,7 +40,8 @@ def write_click(event: ClickEvent, kind: RowKind, rng: Random) -> bytes:
         columns |= rng.choice(_WRONG_TYPES)
     line = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
     if kind is RowKind.TRUNCATED:
-        return line[: rng.randrange(1, len(line) - 1)]
+        # a row cut inside a character is INVALID_UTF8, and has another reason
+        return line[: rng.randrange(1, len(line) - 1)].decode(errors="ignore").encode()
     if kind is RowKind.INVALID_UTF8:
         return line.replace(_START_OF_PAGE, _START_OF_PAGE + _NOT_UTF8, 1)
     return line

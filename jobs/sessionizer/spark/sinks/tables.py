@@ -27,7 +27,7 @@ from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.table_shapes import lacks, require_fit
-from sessionizer.state.lineages.table_changes import has_recorded_rows
+from sessionizer.state.lineages.table_changes import OF_OPERATION, has_recorded_rows
 from sessionizer.stream_spec.document.names import catalog_names
 
 if TYPE_CHECKING:
@@ -275,7 +275,8 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
             continue
         found = table_property(spark, location, OWNER)
         if found is None:
-            strangers = sorted(applications(spark, location).difference(lineages))
+            wrote = applications(spark, location).difference(lineages)
+            strangers = sorted(name for name in wrote if not name.startswith(OF_OPERATION))
             found = f"the stream of lineage {strangers[-1]}" if strangers else owner
             unmarked.append((name, location))
         _require(location, found, owner)

@@ -155,7 +155,7 @@ def _newest_version(home: StreamHome, lineage: str, folder: str | None, table: s
     return BatchLog(home.lineage(lineage).batches).written.get(table_key(folder, table))
 
 
-_OPERATION: Final = "operation-"
+OF_OPERATION: Final = "operation-"
 """Start of the application id under which a command of ours brings rows back."""
 _COMMAND: Final = re.compile(r"[a-z]+ \d{8}T\d{6}-[0-9a-f]{6}")
 """Note that a command of ours leaves with its commit, such as ``restore 20261121T105501-3fa9c2``."""
@@ -201,7 +201,7 @@ def _change(
 ) -> TableChange | None:
     by_kind = {kind: value for action in actions for kind, value in action.items()}
     writer = str(by_kind.get("txn", {}).get("appId", ""))
-    if writer in lineages or writer.startswith(_OPERATION):
+    if writer in lineages or writer.startswith(OF_OPERATION):
         return None
     about = by_kind.get("commitInfo", {})
     if _COMMAND.fullmatch(str(about.get("userMetadata", ""))) or not any(map(_changes_rows, actions)):

@@ -22,6 +22,7 @@ from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
+from sessionizer.state.lineages.table_changes import OF_OPERATION
 from sessionizer.state.restores.row_changes import RowsOfTable
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _ANY_AGE: Final = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 """By default Delta refuses a version older than 7 days, even if all its files are there. A savepoint may be older."""
 _WROTE: Final = ["lineage", "batch_id"]
-_OF_OPERATION: Final = "operation-"
 _ONLY: Final = 0
 """Version of the one transaction in which an operation brings rows back into a table."""
 _GONE: Final = (
@@ -85,7 +85,7 @@ def change_rows(
     for table, rows in zip(streamed, found, strict=True):
         permit()
         if rows.rows_back:
-            _bring_back(spark, table, changes, Transaction(f"{_OF_OPERATION}{record.id}", _ONLY), permit, note)
+            _bring_back(spark, table, changes, Transaction(f"{OF_OPERATION}{record.id}", _ONLY), permit, note)
             say(f"{table.name}: {count_text(rows.rows_back, 'row')} brought back")
         if rows.rows:
             delete_rows(spark, table, changes, note, permit)
@@ -138,7 +138,7 @@ def _changes_of(spark: SparkSession, tables: Iterable[StreamedTable], changes: R
     """Return the changes of ``tables``, with rows of lineages that a home put back from a backup does not know."""
     there = (table.location for table in tables if table_exists(spark, table.name, table.location))
     wrote = (name for location in there for name in last_versions(spark, location))
-    return changes.add_lineages(name for name in wrote if is_identifier(name) and not name.startswith(_OF_OPERATION))
+    return changes.add_lineages(name for name in wrote if is_identifier(name) and not name.startswith(OF_OPERATION))
 
 
 def _require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
