@@ -1,17 +1,33 @@
-"""``sessionizer spec``: static checks and the schema."""
+"""The commands that show or check one thing: specs, tables, checkpoints, compactions."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.cli.history import plan_lines, result_line
 from sessionizer.cli.spec import NOT_LOOKED_AT
-from sessionizer.errors import DuplicateStream, InvalidSpec, UnwritablePath
+from sessionizer.errors import (
+    DamagedCheckpoint,
+    DuplicateStream,
+    InvalidSpec,
+    NothingToShow,
+    OperationPending,
+    UnwritablePath,
+)
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.spark.sinks.compaction import TableFiles, TablePlan, TableResult
+from sessionizer.state.compaction.plan import CompactionPlan, Retention
+from sessionizer.state.savepoints.listing import PruningVerdict
 from sessionizer.stream_spec.spec_folder import survey_streams
+from support.checkpoints.fabricated_checkpoints import QUERY_ID, Way, fabricated
+from support.expected.file_accesses import folder_digest
 from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import SPEC, Platform
+from support.verbs.begun_restore import begun_restore, write_operation
 
 
 def check(platform: Platform, *names: str) -> tuple[int, str, str]:
@@ -97,3 +113,135 @@ def test_two_streams_of_one_table_are_told_before_one_starts(
     assert "'clicks'" in told
     assert "'visits'" in told
     assert check(platform, "clicks")[0] == InvalidSpec.exit_code
+
+
+def test_what_is_not_there_yet(platform: Platform) -> None:
+    platform.add("visits")
+    result = platform.call("tables", "visits")
+    assert result.exit_code == 0
+    assert result.stdout.count("not there yet") == 5
+
+
+def test_a_query_that_cannot_run_here_says_what_to_install(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
+    monkeypatch.setattr("sessionizer.cli.installation.find_spec", lambda name: None if name == "polars" else name)
+    shown = platform.call("tables", "visits").stdout
+    assert shown.count("polars`") == 5
+    assert shown.count("duckdb.sql") == 5
+
+
+def test_tables_elsewhere(platform: Platform) -> None:
+    platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
+    result = json.loads(platform.call("tables", "visits", "--json").stdout)
+    assert result["tables"][0]["path"] == "s3a://lake/visits/sessions"
+    assert result["tables"][0]["version"] is None
+
+
+def test_tables_with_names_in_a_catalog(platform: Platform) -> None:
+    platform.add("visits", SPEC.format(name="visits") + "sink:\n  table: lake.web.sessions\n")
+    result = json.loads(platform.call("tables", "visits", "--json").stdout)
+    assert {table["name"]: table["catalog_name"] for table in result["tables"]} == {
+        "sessions": "lake.web.sessions",
+        "quarantine": "lake.web.sessions_quarantine",
+        "late_events": "lake.web.sessions_late_events",
+        "sessions_daily": "lake.web.sessions_daily",
+        "stream_history": "lake.web.sessions_history",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ((), "--start-at"),
+        (("--leave-unread",), "--start-at"),
+        (("--start-at", "somewhen"), "--start-at"),
+        (("--accept-loss", "--start-at", "earliest"), "--start-at"),
+        (("--accept-loss", "--leave-unread"), "--leave-unread"),
+    ],
+)
+def test_what_does_not_go_together_is_named(platform: Platform, options: tuple[str, ...], field: str) -> None:
+    platform.add("clicks")
+    error = platform.call("switch", "clicks", *options).exception
+    assert isinstance(error, InvalidSpec)
+    assert error.field == field
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fabricated(4).put(tmp_path / "checkpoint")
+    return tmp_path / "checkpoint"
+
+
+def test_a_sound_checkpoint_is_described(
+    main: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = folder_digest(folder)
+    assert main("checkpoint", "inspect", str(folder), "--deep", "--settings") == 0
+    told = capsys.readouterr().out
+    for part in (
+        QUERY_ID, "0 to 3 are kept; 3 is over", "aggregation (stateStoreSave)", "partitions  2", "nothing is damaged",
+        "spark.sql.shuffle.partitions=2", 'files, up to {"logOffset": 3}', "state format 2 (RocksDB, unsaferow)",
+    ):  # fmt: skip
+        assert part in told
+    assert folder_digest(folder) == before
+
+
+def test_a_damaged_one_is_named_with_its_remedy_and_the_exit_code_says_so(
+    main: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+) -> None:
+    fabricated(4).damaged("offsets/3", Way.EMPTIED).put(folder)
+    assert main("checkpoint", "inspect", str(folder)) == DamagedCheckpoint.exit_code
+    told = capsys.readouterr()
+    reviewed(told.out)
+    assert "step        remove commits/3" in told.out
+    assert "1 finding" in told.err
+    assert main("checkpoint", "inspect", str(folder), "--json") == DamagedCheckpoint.exit_code
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["file"], finding["effect"]) == ("offsets/3", "STOPS")
+    assert finding["steps"] == ["remove offsets/3", "remove commits/3"]
+
+
+def test_a_folder_that_is_none_is_refused(main: Callable[..., int], tmp_path: Path) -> None:
+    assert main("checkpoint", "inspect", str(tmp_path)) == InvalidSpec.exit_code
+    assert main("checkpoint", "inspect", str(tmp_path / "nowhere")) == InvalidSpec.exit_code
+
+
+def test_a_stream_that_never_ran_has_nothing_to_show(
+    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform.add("clicks")
+    for verb in (("show", "clicks"), ("timeline", "clicks"), ("compare", "clicks", "1", "2")):
+        assert main("state", *verb, "--home", str(platform.home)) == NothingToShow.exit_code
+        assert "it never ran" in capsys.readouterr().err
+    assert main("state", "show", "clicks", "--key", "k", "--group", "1") == InvalidSpec.exit_code
+
+
+FILES = TableFiles(files=8_641, bytes=512_000_000, old_files=12)
+
+
+def test_nothing_is_compacted_while_a_command_is_not_over(platform: Platform, main: Callable[..., int]) -> None:
+    platform.add("clicks")
+    write_operation(StreamHome.of(platform.home, "clicks"), begun_restore())
+    for option in ("--plan", "--yes"):
+        code = main("compact", "clicks", option, "--home", str(platform.home), "--streams", str(platform.streams))
+        assert code == OperationPending.exit_code
+
+
+def test_the_plan_and_the_results_in_words(reviewed: Reviewed) -> None:
+    plan = CompactionPlan(
+        stream="clicks",
+        tables=(),
+        retention=Retention(289, "savepoint s2 may bring rows back from then", is_short=True, out_of_reach=("s1",)),
+        checkpoints=(PruningVerdict("l1", goes=True, because="its newest batch began 9 d ago"),),
+        savepoints=(PruningVerdict("s2", goes=False, because="it is young"),),
+    )
+    tables = [
+        TablePlan("sessions", "/tables/sessions", FILES),
+        TablePlan("quarantine", "/tables/quarantine", skipped="it belongs to visits@0123456789abcdef"),
+        TablePlan("late_events", "s3://tables/late_events", FILES, merges=False, warning="its log takes one writer"),
+    ]
+    results = [
+        TableResult("sessions", "/tables/sessions", 8_641, 3, 498_000_000, 12),
+        TableResult("late_events", "/tables/late_events", 20, 20, 1_000_000, 0, overtaken=True),
+    ]
+    reviewed([*plan_lines(plan, tables), *map(result_line, results)])

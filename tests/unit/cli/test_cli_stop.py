@@ -3,12 +3,14 @@
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from sessionizer.cli.run import STILL_RUNNING
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.process_records import (
+    EXIT_FILE,
     LAUNCH_FILE,
     STOP_FILE,
     ExitOutcome,
@@ -18,8 +20,9 @@ from sessionizer.control.records.process_records import (
     write_exit,
 )
 from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, WatchRecord, write_desired
-from sessionizer.errors import UnknownStream
+from sessionizer.errors import InvalidSpec, UnknownStream, UnwritablePath
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import file_accesses
 from support.fixtures.reviewed import Reviewed
@@ -167,3 +170,42 @@ def test_a_command_before_its_first_step_is_not_asked_to_stop(platform: Platform
     result = platform.call("stop", "visits", "--wait", "0")
     assert (result.exit_code, uid in result.stdout) == (0, True)
     assert not stop_requested(home, uid)
+
+
+def test_until_is_a_choice(platform: Platform) -> None:
+    platform.add("visits")
+    result = platform.call("run", "visits", "--until", "sometime")
+    assert result.exit_code == 2
+    assert "caught-up" in result.stderr
+
+
+def test_a_launched_driver_that_never_starts_leaves_its_exit_record(platform: Platform) -> None:
+    home = platform.add("visits", "name: visits\n")
+    result = platform.call("run", "visits", "--uid", "launched-1")
+    assert isinstance(result.exception, InvalidSpec)
+    record = EXIT_FILE.of(home, "launched-1").read()
+    assert record is not None
+    assert (record.error_type, record.terminal) == ("InvalidSpec", True)
+    assert [path.name for path in home.root.iterdir()] == ["control"]
+
+
+def test_the_record_of_a_false_start_does_not_end_a_live_driver_of_that_uid(platform: Platform) -> None:
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    platform.add("visits", "name: visits\n")
+    platform.call("run", "visits", "--uid", lease.uid)
+    assert EXIT_FILE.of(home, lease.uid).read() is None
+
+
+def test_a_person_who_misspells_leaves_nothing(platform: Platform) -> None:
+    platform.add("visits", "name: visits\n")
+    platform.call("run", "visits")
+    assert not StreamHome.of(platform.home, "visits").root.exists()
+
+
+def test_a_history_is_refused_before_spark(platform: Platform, tmp_path: Path) -> None:
+    platform.add("visits")
+    there = ("--input", str(tmp_path))
+    assert isinstance(platform.call("history", "visits", "--input", "/nowhere").exception, InvalidSpec)
+    assert isinstance(platform.call("history", "visits", *there, "--until", "noon").exception, InvalidSpec)
+    assert isinstance(platform.call("history", "visits", *there, "--to", str(tmp_path)).exception, UnwritablePath)

@@ -1,18 +1,27 @@
 """An operation that lost the stream's lease to another run writes nothing, and what people want outlives every kill."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sessionizer.causes.table import remedy_for
 from sessionizer.control.lease import Lease, acquire
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationStage,
+    pending_operation,
+    read_operations,
+    require_no_operation,
+)
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
-from sessionizer.errors import DriverStillRuns, LeaseHeld, LeaseLost
+from sessionizer.errors import DamagedFile, DriverStillRuns, LeaseHeld, LeaseLost, OperationPending
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import folder_digest
+from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.scripted_runner import lose_lease
 
 VERB, DIGEST = "rescale", "0123456789abcdef"
@@ -166,3 +175,40 @@ def test_who_says_otherwise_meanwhile_has_the_last_word(home: StreamHome) -> Non
 
     run(home, stopped)
     assert (read_desired(home).state, read_desired(home).by) == (DesiredState.STOPPED, "bob")
+
+
+BEGUN = begun_restore(savepoint="20261122T080000-abc123")
+
+
+def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
+    assert read_operations(home) == []
+    require_no_operation(home)
+
+
+def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
+    write_operation(home, BEGUN.record_step(OperationStage.STOPPED))
+    with pytest.raises(OperationPending, match=r"to 20261122T080000-abc123.*'stopped'") as raised:
+        require_no_operation(home)
+    assert "sessionizer status" in remedy_for(raised.value)
+    write_operation(home, replace(BEGUN, outcome=Ending.DONE))
+    require_no_operation(home)
+    assert pending_operation(home) is None
+
+
+def test_it_says_what_each_step_took_and_what_it_made() -> None:
+    record = (
+        BEGUN.record_step(OperationStage.STOPPED)
+        .record_step(OperationStage.SEEDED, lineage_to="20261123T090000-abc123")
+        .record_step(OperationStage.TAKEN_BACK)
+    )
+    assert record.lineage_to == "20261123T090000-abc123"
+    assert [part.split()[0] for part in record.seconds.split(", ")] == ["stopped", "seeded", "taken_back"]
+    assert record.has_done(OperationStage.SEEDED)
+    assert not record.has_done(OperationStage.ACTIVATED)
+
+
+def test_one_that_is_damaged_is_not_taken_for_none(home: StreamHome) -> None:
+    write_operation(home, BEGUN)
+    (home.control / f"operations/{BEGUN.id}.json").write_text("{")
+    with pytest.raises(DamagedFile):
+        require_no_operation(home)

@@ -1,19 +1,27 @@
 """What the plan of a restore says, and what its digest covers."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.counts import number_is
 from sessionizer.deployment.differences import Difference
-from sessionizer.errors import InvalidSpec, NotAccepted
+from sessionizer.errors import InvalidSpec, NotAccepted, NoWayBack
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
-from sessionizer.state.commands.restores import Restore, RestorePlan, consequences
+from sessionizer.state.commands.moves import LossPlan
+from sessionizer.state.commands.restores import Restore, RestorePlan, RollbackPlan, consequences
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, way_back
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
 from sessionizer.stream_spec.effect import Verdict
 from support.fixtures.reviewed import Reviewed
+from support.places import opened
 
 PLAN = RestorePlan(
     stream="clicks",
@@ -168,3 +176,63 @@ def test_the_file_is_judged_as_by_an_upgrade(
         reviewed([*plan.lines()][-1])
         with pytest.raises(error):
             plan.require_possible()
+
+
+PLAN_OF_ROLLBACK_PLAN = RollbackPlan(
+    stream="clicks",
+    leaves="l2",
+    verb="restore",
+    newest_batch=9,
+    lineage="l1",
+    batch_id=4,
+    tables=(RowsOfTable("sessions", "/t/sessions", {"2026-11-23": 3}),),
+    replay=Replay("files: 4 are read already", 5),
+)
+
+
+def test_what_people_read(golden: Callable[[str, str], None]) -> None:
+    golden("plans/rollback.txt", "".join(f"{line}\n" for line in PLAN_OF_ROLLBACK_PLAN.lines()))
+
+
+def test_what_was_left_out_and_comes_back_is_told_and_is_not_what_is_decided() -> None:
+    plan = replace(PLAN_OF_ROLLBACK_PLAN, remarks=("a.json (1 file) is read again",))
+    assert "        a.json (1 file) is read again" in plan.lines()
+    assert plan.digest == PLAN_OF_ROLLBACK_PLAN.digest
+
+
+def test_no_rollback_leads_to_the_lineage_that_a_seed_left(home: StreamHome) -> None:
+    home.prepare()
+    before, after = start_lineage(home), make_lineage(home, None)
+    commits = commit_log(home.checkpoint(before))
+    opened(commits).mkdir()
+    opened(commits / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
+    ORIGIN_FILE.of(home, after).write(Origin("seed", 1, before))
+    activate_lineage(home, after, before)
+    with pytest.raises(NoWayBack) as refused:
+        way_back(home, after)
+    assert "batch" not in refused.value.cause, "the seed began from no batch"
+
+
+PLAN_OF_LOSS_PLAN = LossPlan(
+    "clicks", "20261125T203724-b28b91", 7, "f" * 64, ("2 records: offsets 3 to 4",), "clicks {'0': 5}"
+)
+
+
+def test_it_names_what_is_lost() -> None:
+    assert "  lost  2 records: offsets 3 to 4" in list(PLAN_OF_LOSS_PLAN.lines())
+    assert json.loads(json.dumps(PLAN_OF_LOSS_PLAN.to_json()))["lost"] == ["2 records: offsets 3 to 4"]
+
+
+def test_many_losses_are_counted(reviewed: Reviewed) -> None:
+    many = replace(PLAN_OF_LOSS_PLAN, lost=tuple(f"file {number}" for number in range(25)))
+    reviewed(list(many.lines()))
+
+
+@pytest.mark.parametrize("change", [{"lost": ("file a",)}, {"lineage": "other"}, {"fingerprint": "e" * 64}])
+def test_another_decision_has_another_digest_of_loss_plan(change: dict[str, Any]) -> None:
+    assert replace(PLAN_OF_LOSS_PLAN, **change).digest != PLAN_OF_LOSS_PLAN.digest
+
+
+@pytest.mark.parametrize("change", [{"batch_id": 8}, {"begins": "clicks {'0': 9}"}])
+def test_figures_that_move_do_not_count(change: dict[str, Any]) -> None:
+    assert replace(PLAN_OF_LOSS_PLAN, **change).digest == PLAN_OF_LOSS_PLAN.digest
