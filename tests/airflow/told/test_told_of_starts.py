@@ -67,10 +67,6 @@ FALSE_STARTS = {
     "no application": FalseStart(
         "no_application", "/nowhere/main.py", project={"application": Path("/nowhere/main.py")}
     ),
-}
-QUICK = {"no Java", "YARN without its configuration"}
-"""One before Java starts and one of Spark's own: what runs in `make test`."""
-LATER_STARTS = {
     "a master without a port": FalseStart("bad_master", "spark://one", "spark://one"),
     "a master with a wrong number of cores": FalseStart("bad_master", "local[many]", "local[many]"),
     "no jars": FalseStart("no_jar", "io.delta", project={"jars": Path("/nowhere/jars")}),
@@ -79,6 +75,8 @@ LATER_STARTS = {
     ),
     "a master that is away": FalseStart("cluster_unreachable", "127.0.0.1:1", "spark://127.0.0.1:1"),
 }
+QUICK = {"no Java", "YARN without its configuration"}
+"""One before Java starts and one of Spark's own: what runs in `make test`."""
 
 
 def check(start: FalseStart, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch, grace_ms: int = 120_000) -> None:
@@ -105,15 +103,6 @@ def test_what_people_are_told_of_a_start_that_fails(
     name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(FALSE_STARTS[name], watched, monkeypatch)
-
-
-@made(*(start.cause for start in LATER_STARTS.values()))
-@pytest.mark.long
-@pytest.mark.parametrize("name", LATER_STARTS)
-def test_what_people_are_told_of_a_start_that_fails_in_spark(
-    name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check(LATER_STARTS[name], watched, monkeypatch)
 
 
 @made("no_resources")

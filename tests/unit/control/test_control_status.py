@@ -119,13 +119,6 @@ CASES: dict[str, tuple[DriverStatus, State, int | None]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_state_follows_from_the_reading(case: str) -> None:
-    reading, state, age_ms = CASES[case]
-    observation = judge_status(reading, NOW, Timeouts(GRACE, STALE))
-    assert (observation.state, observation.age_ms) == (state, age_ms)
-
-
 STALLS = {
     "leased long ago": Stall.NO_START,
     "starting for ever": Stall.NO_START,
@@ -139,10 +132,10 @@ STALLS = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_told_apart_why_a_driver_does_not_work(case: str) -> None:
-    reading, _, _ = CASES[case]
+def test_the_state_and_its_reason_follow_from_the_reading(case: str) -> None:
+    reading, state, age_ms = CASES[case]
     observation = judge_status(reading, NOW, Timeouts(GRACE, STALE))
-    assert observation.stall is STALLS.get(case)
+    assert (observation.state, observation.age_ms, observation.stall) == (state, age_ms, STALLS.get(case))
 
 
 def test_every_state_has_a_case() -> None:

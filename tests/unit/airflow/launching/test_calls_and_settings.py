@@ -57,9 +57,9 @@ def test_report_call() -> None:
     assert report_argv(FOLDERS, "clicks")[:2] == ("report", "clicks")
 
 
-@pytest.mark.parametrize("data", ["/lake", "hdfs://namenode:8020/lake"])
-def test_every_job_is_told_of_the_data_root(data: str) -> None:
-    folders = replace(FOLDERS, data=data)
+@pytest.mark.parametrize("root", ["/shared", "hdfs://namenode:8020/lake"])
+def test_every_job_is_told_of_the_control_root_before_its_verb_and_of_the_data_root(root: str) -> None:
+    folders = replace(FOLDERS, control=root, data=f"{root}/data")
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
         report_argv(folders, "clicks"),
@@ -67,35 +67,8 @@ def test_every_job_is_told_of_the_data_root(data: str) -> None:
         savepoint_argv(folders, "clicks", "a", why="b"),
         carry_out_argv(folders, "clicks", "r"),
     ):
-        assert argv[-2:] == ("--data", data)
-
-
-@pytest.mark.parametrize("control", ["/shared", "hdfs://namenode:8020/control"])
-def test_every_job_is_told_of_the_control_root_before_its_verb(control: str) -> None:
-    folders = replace(FOLDERS, control=control)
-    for argv in (
-        DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
-        report_argv(folders, "clicks"),
-        compaction_argv(folders, "clicks"),
-        savepoint_argv(folders, "clicks", "a", why="b"),
-        carry_out_argv(folders, "clicks", "r"),
-    ):
-        assert argv[:2] == ("--control", control)
+        assert (argv[:2], argv[-2:]) == (("--control", root), ("--data", f"{root}/data"))
         assert argv[2] in {"run", "report", "compact", "savepoint", "carry-out"}
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("", None),
-        ("/platform", None),
-        ("/shared/", "/shared"),
-        ("hdfs://namenode:8020/control/", "hdfs://namenode:8020/control"),
-    ],
-)
-def test_a_project_hands_the_control_root_on_without_opening_it(given: str, told: str | None) -> None:
-    project = Project.from_environment({"SESSIONIZER_HOME": "/platform", "SESSIONIZER_CONTROL": given})
-    assert (project.control, project.folders.control) == (told, told)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +78,13 @@ def test_a_project_hands_the_control_root_on_without_opening_it(given: str, told
         ("/platform", None),
         ("/lake/", "/lake"),
         ("hdfs://namenode:8020/lake/", "hdfs://namenode:8020/lake"),
-        ("s3a://bucket/lake", "s3a://bucket/lake"),
+        ("s3://bucket/lake", "s3://bucket/lake"),
     ],
 )
-def test_a_project_hands_the_data_root_on_without_opening_it(given: str, told: str | None) -> None:
-    project = Project.from_environment({"SESSIONIZER_HOME": "/platform", "SESSIONIZER_DATA": given})
-    assert (project.data, project.folders.data) == (told, told)
+def test_a_project_hands_its_roots_on_without_opening_them(given: str, told: str | None) -> None:
+    roots = dict.fromkeys(("SESSIONIZER_CONTROL", "SESSIONIZER_DATA"), given)
+    project = Project.from_environment({"SESSIONIZER_HOME": "/platform", **roots})
+    assert (project.control, project.folders.control, project.data, project.folders.data) == (told,) * 4
     assert uri_of(project.home_of("clicks").data) == f"{told or '/platform'}/streams/clicks"
 
 
