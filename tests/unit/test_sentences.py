@@ -1,10 +1,8 @@
 """The sentences that a user reads, one golden file per family: other tests compare fields, exit codes and JSON."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.main import get_command
@@ -26,10 +24,8 @@ from support.sentences import (
     refusals_in,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+Golden = Callable[[str, str], None]
 
-    Golden = Callable[[str, str], None]
 
 FILES = sorted(file for folder in ("jobs", "plugins") for file in (REPOSITORY / folder).rglob("*.py"))
 ERRORS = [f"{type(error).__name__} ({error.exit_code}): {error}" for error in EXAMPLES]

@@ -1,24 +1,19 @@
 """What must reach people of a cause, by its verdict; and of which causes some test makes the real one."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
+from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import RetryEffect
 from sessionizer.fleet.finding import HealthWord
 from sessionizer_airflow.supervision.failures import GO_ON
+from support.expected.driver_statuses import Heard
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
+Test = TypeVar("Test", bound=Callable[..., object])
 
-    from sessionizer.control.records.supervision_records import SupervisionRecord
-    from support.expected.driver_statuses import Heard
-
-    Test = TypeVar("Test", bound=Callable[..., object])
 
 KINDS: Final = {RetryEffect.TERMINAL: "gave_up", RetryEffect.TRANSIENT: "waiting", RetryEffect.UNCLEAR: "replaced"}
 WORDS: Final = {

@@ -4,20 +4,16 @@ moto looks whether an object is there and puts it in two steps, between which an
 conditional puts are atomic, as those of S3 are, takes one at a time.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def one_at_a_time(application: Application) -> Application:

@@ -1,26 +1,21 @@
 """Every way to get a spec wrong: one message with the field as typed, its value, what is allowed."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.names import RESERVED_NAMES
 from sessionizer.stream_spec.document.reader_options import READER_OPTIONS, ReaderOptions
 from sessionizer.stream_spec.document.source import Source, SourceWithOptions
 from support.faults.bad_clicks import ABSENT, KAFKA
+from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.errors import InvalidSpec
-    from support.fixtures.reviewed import Reviewed
-
-    Refused = Callable[[dict[str, Any]], InvalidSpec]
+Refused = Callable[[dict[str, Any]], InvalidSpec]
 
 
 WRONG: list[tuple[dict[str, Any], str, str, str]] = [
