@@ -27,7 +27,7 @@ from support.processes.in_process import catch_up
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
 from support.streams.stage import Stage
-from support.verbs.seeded_stream import reader_of, seed
+from support.verbs.reseeded_stream import reader_of, seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,8 +24,14 @@ from sessionizer_airflow.project import Folders, Project
 from support.places import REPOSITORY
 from support.processes.ports import eventually, free_addresses
 from support.processes.typed_command import TypedCommand
-from support.stores.lineage_server import LineageServer, lineage_server
-from support.stores.metrics_collector import SENDER, airflow_over_otlp, board_queries, metrics_collector
+from support.stores.metrics_collector import (
+    SENDER,
+    LineageServer,
+    airflow_over_otlp,
+    board_queries,
+    lineage_server,
+    metrics_collector,
+)
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

@@ -30,8 +30,8 @@ from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import Heard, recorded, works
 from support.places import SUPPORT
-from support.processes.driver_commands import scripted_driver
 from support.processes.ports import eventually
+from support.processes.watched_stream import scripted_driver
 from support.verbs.begun_restore import write_operation
 
 LOGS = SUPPORT / "start_logs"

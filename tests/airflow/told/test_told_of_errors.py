@@ -35,10 +35,9 @@ from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
 from support.places import mounted, opened
-from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
-from support.processes.watched_stream import WatchedStream
+from support.processes.watched_stream import WatchedStream, real_driver, scripted_driver
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.begun_restore import begun_restore, write_operation
 

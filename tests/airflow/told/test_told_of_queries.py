@@ -26,10 +26,9 @@ from support.faults.bad_clicks import line
 from support.faults.small_disk import fill
 from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, a_file
 from support.places import REPOSITORY
-from support.processes.driver_commands import real_driver
 from support.processes.driver_process import executors_of, jvm_of, kill_process, run_to_end, workers_of
 from support.processes.kafka_broker import KafkaBroker
-from support.processes.watched_stream import WatchedStream
+from support.processes.watched_stream import WatchedStream, real_driver
 from support.streams.click_files import many_clicks_spec, write_many_clicks
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 

@@ -25,8 +25,7 @@ from sessionizer.home import names
 from sessionizer.home.roots import DataPath, data_root, uri_of
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
-from support.expected.emission import owed_by_batch
-from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
+from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, owed_by_batch, read_examples
 from support.places import REPOSITORY
 from support.streams.drawn_logs import commit, draw
 from support.streams.plain_rows import (

@@ -39,13 +39,13 @@ from sessionizer.state.lineages.committed_batch import find_retained_batch
 from sessionizer.stream_spec.spec_folder import SpecFile
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.health import alert_on_change, examine_health
+from support.expected.driver_statuses import judged_stream
 from support.expected.landed import assert_as_defined, landed
 from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import write_click_files
-from support.streams.judged_stream import judged_stream
 from support.streams.kafka_clicks import kafka_spec
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed, reseed

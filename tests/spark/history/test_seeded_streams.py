@@ -38,8 +38,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import COLUMNS, MAPPING, source_row, written_rules
-from support.verbs.reseeded_stream import Killed
-from support.verbs.seeded_stream import reader_of, seed
+from support.verbs.reseeded_stream import Killed, reader_of, seed
 
 HISTORIES = 120
 MOMENT_MS = ORIGIN_MS + 40

@@ -6,19 +6,22 @@ Each file has one session of each of ``USERS`` users, which the next file ends, 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 import sessionizer
-from sessionizer.control.execution import execute
+from sessionizer.control.execution import StepRunner, execute
 from sessionizer.control.lease import Lease, read_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import (
     HalfWrittenBatch,
@@ -30,6 +33,7 @@ from sessionizer.errors import (
     RowsGone,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage import fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.internals.delta_append import append_once
@@ -40,8 +44,9 @@ from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.moves import Rescale
-from sessionizer.state.commands.restores import Restore, Rollback
+from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback
 from sessionizer.state.commands.seeds import SOURCE
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.compaction.plan import plan_compaction
@@ -54,19 +59,7 @@ from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_fi
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
-from support.verbs.seeded_stream import reader_of, seed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.control.execution import StepRunner
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.commands.restores import RestorePlan
+from support.verbs.reseeded_stream import reader_of, seed
 
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch, MigrationRefused)
 

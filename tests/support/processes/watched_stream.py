@@ -1,5 +1,6 @@
 """A stream under supervision whose news go to a notifier: what is looked at until people are told, and what of."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,10 +22,20 @@ from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.act import Supervisor
 from support.expected.driver_statuses import Heard, recorded
 from support.expected.told_causes import WORDS, check_alert, check_record
-from support.processes.driver_commands import real_driver
+from support.places import REPOSITORY, SUPPORT
 from support.processes.fabricated_platform import Platform
 from support.processes.file_notifier import settle_until, told
 from support.streams.stage import Stage
+
+
+def real_driver(call: DriverCall) -> list[str]:
+    return [sys.executable, str(REPOSITORY / "jobs" / "main.py"), *call.argv()]
+
+
+def scripted_driver(call: DriverCall) -> list[str]:
+    """One that lives in the control directory only."""
+    return [sys.executable, str(SUPPORT / "processes" / "scripted_driver.py"), *call.argv()]
+
 
 AS_IT_IS: Final[Mapping[str, int]] = {}
 WORD_WITHIN_S: Final = 10.0

@@ -13,18 +13,26 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sessionizer.control.execution import execute
+from sessionizer.control.maintenance import Maintenance, hold_lease
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.core.definition.event import Batch
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.spark.history.history_reader import HistoryReader
+from sessionizer.spark.history.history_rows import find_history
+from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
+from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.state_transfer import LineageStep
-from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
 from support.streams.changing_stream import (
@@ -175,3 +183,42 @@ class _Telling:
             assert not (row["batch_id"] == SEED_BATCH and row["lineage"] != self.lived[0][0]), "a seed emits nothing"
             row["batch_id"] = place[row["lineage"], row["batch_id"]]
         return Told(editions, batches, edition_of, rows)
+
+
+def reader_of(
+    spark: SparkSession,
+    stage: Stage,
+    history: str,
+    live_from: str,
+    until_ms: int | None,
+    *,
+    backfill: bool = True,
+    table: tuple[str | None, str | None] = (None, None),
+    query: str | None = None,
+) -> HistoryReader:
+    """What would be taken. ``table``: its name and the user, in a database. ``query``: of a table or a state."""
+    spec = stage.spec()
+    past, source = find_history(history, spec.source, *table, query)
+    pending = pending_operation(stage.stream_home)
+    leaves = stage.lineage if pending is None else pending.lineage_from or None
+    decision = SeedPlan(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
+    return HistoryReader(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
+
+
+def seed(stage: Stage, reader: HistoryReader, say: Callable[[str], None] = lambda _: None) -> OperationRecord:
+    """Carry it out, or go on with one that was killed."""
+    home = stage.stream_home
+    home.prepare()
+    left = (reader.decision.leaves or "", -1)
+    record = pending_operation(home) or new_operation(home, Seed.name, reader.decision.digest, "tests", left)
+    job = Maintenance(f"{Seed.name}-{record.id}", "tests", "tests", record.wanted)
+    with hold_lease(home, job, 10, say) as lease:
+        command = seed_command("history", reader)
+        runner = SeedRunner(spark=reader.spark, home=home, say=say, command=command, reader=reader)
+        return execute(Operation(home, record, lease.check), runner)
+
+
+def seed_command(history: str, reader: HistoryReader) -> Seed:
+    """The command that comes to what is taken."""
+    decision = reader.decision
+    return Seed(history=history, backfill=decision.backfill, start_over=decision.leaves is not None)

@@ -44,8 +44,7 @@ from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
-from support.verbs.reseeded_stream import reseed
-from support.verbs.seeded_stream import reader_of, seed_command
+from support.verbs.reseeded_stream import reader_of, reseed, seed_command
 
 FILES, BEFORE, LATER = 6, 2, 4
 """So many files there are; so many are read before anything is typed, and so many where another lineage reads some."""

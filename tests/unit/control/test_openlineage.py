@@ -24,7 +24,7 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.stores.lineage_server import LineageServer, lineage_server
+from support.stores.metrics_collector import LineageServer, lineage_server
 from support.streams.stage import clicks_spec
 
 LINEAGE = "20261121T105501-3fa9c2"

@@ -23,7 +23,7 @@ from sessionizer.core.key_group.append_or_merge import (
 from sessionizer.core.key_group.cutting import keep_timeouts, read_kept_timeouts
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, align_table, align_values, unfit, unite_schemas
-from support.expected.emission import owed_by_batch
+from support.expected.worked_examples import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
 from support.streams.strategies import Log, delayed, logs
 

@@ -21,7 +21,7 @@ from sessionizer.home.clock import MINUTE
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
-from support.streams.judged_stream import judged_stream
+from support.expected.driver_statuses import judged_stream
 
 NOW = 1_790_000_000_000
 LONG_AGO = NOW - 20 * MINUTE

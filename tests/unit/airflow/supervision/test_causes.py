@@ -37,12 +37,11 @@ from sessionizer_airflow.supervision.observe import Situation, read_situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import describe
 from sessionizer_airflow.supervision.watch import Ledger
-from support.expected.driver_statuses import driver_status
+from support.expected.driver_statuses import driver_status, judged_stream
 from support.expected.told_causes import WORDS
 from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY, SUPPORT
 from support.processes.fabricated_platform import Platform
-from support.streams.judged_stream import judged_stream
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()

@@ -40,9 +40,9 @@ from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision import health
 from sessionizer_airflow.supervision.health import HealthWatch, examine_health
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.expected.driver_statuses import judged_stream
 from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import Platform
-from support.streams.judged_stream import judged_stream
 from support.verbs.begun_restore import write_operation
 
 NOW = 1_800_000_000_000
