@@ -116,11 +116,6 @@ class Restore(Command):
     roll_back_if_failed: bool = roll_back_option()
 
     @property
-    def changes_spec(self) -> bool:
-        """Whether the new lineage may go on otherwise than the savepoint's."""
-        return self.reads_file or self.partitions is not None
-
-    @property
     def reads_file(self) -> bool:
         """Whether it needs the stream's file: a later edit of its key groups ends a rescale."""
         return self.with_file or self.key_groups is not None

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.roots import DataPath
-    from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.committed_batch import CommittedBatch
@@ -118,15 +117,13 @@ class ApplyRunner(FileRunner[Apply]):
     def _write_finished(self, operation: Operation) -> None:
         lineage = self.activated(operation)
         origin = ORIGIN_FILE.of(self.home, lineage).require()
-        before = self._spec_before((origin.parent if origin else None) or lineage)
-        write_finished_rows(self.spark, self.home, lineage, before, self.folder(operation), operation.permit)
-
-    def _spec_before(self, lineage: str) -> tuple[StreamSpec, KeptTypes]:
-        """Return the spec and types by which finished sessions of the lineage are written. Raises DamagedFile."""
-        record, kept = SPEC_FILE.of(self.home, lineage).require(), TYPES_FILE.of(self.home, lineage).require()
+        parent = (origin.parent if origin else None) or lineage
+        file, kept = SPEC_FILE.of(self.home, parent), TYPES_FILE.of(self.home, parent).require()
+        record = file.require()
         if record is None or kept is None:
-            raise DamagedFile(uri_of(self.home.lineage(lineage).root), "it lacks spec.json or types.json")
-        return parse_recorded_spec(record.document, SPEC_FILE.of(self.home, lineage).path), kept
+            raise DamagedFile(uri_of(self.home.lineage(parent).root), "it lacks spec.json or types.json")
+        before = parse_recorded_spec(record.document, file.path), kept
+        write_finished_rows(self.spark, self.home, lineage, before, self.folder(operation), operation.permit)
 
     @property
     def _looked(self) -> tuple[CommittedBatch, Examined]:

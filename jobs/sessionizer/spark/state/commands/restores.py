@@ -101,7 +101,8 @@ class RestoreRunner(FileRunner[Restore]):
         """Make the plan. Writes nothing. Raises the errors of ``plan_restore``, and InvalidSpec, MigrationRefused."""
         terms, exclude = self.command.terms, self.command.exclude
         found = plan_restore(self.spark, self.home, self.savepoint, self.manifest, exclude, self.begun, canary=terms)
-        self._found = self._judge(found) if self.command.changes_spec else found
+        is_as_saved = not self.command.reads_file and self.command.partitions is None
+        self._found = found if is_as_saved else self._judge(found)
         return self.command.plan(self._found)
 
     def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     SPEC_FILE,
-    LineageSpec,
     read_source_ids,
     sink_folders,
 )
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.lineages.origin import Path
-    from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -122,16 +122,10 @@ def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, bat
         if newest is not None and sources[leaves].get("path") == source["path"]:
             now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
     offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
-    spec, noted = _spec_of(home, before, records[before]), read_source_ids(home, before)
-    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=noted)
-
-
-def _spec_of(home: StreamHome, lineage: str, record: LineageSpec | None) -> StreamSpec | None:
-    """Return the recorded spec of the lineage, None if it has none or this release refuses it."""
-    try:
-        return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path) if record else None
-    except InvalidSpec:
-        return None
+    record, spec = records[before], None
+    with suppress(InvalidSpec):  # this release may refuse it
+        spec = parse_recorded_spec(record.document, SPEC_FILE.of(home, before).path) if record else None
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=read_source_ids(home, before))
 
 
 def plan_restore(  # noqa: PLR0913  what a plan is made of
@@ -157,6 +151,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
     kept = SPEC_FILE.of(home, leaves).read()
     found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
+    tables = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
     return RestorePlan(
         stream=home.name,
         savepoint=manifest.id,
@@ -171,7 +166,8 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         newest_batch=-1 if newest is None else newest,
         sessions=counts.sessions if counts else None,
         events=counts.events if counts else None,
-        tables=tuple(_changed_tables(spark, home, manifest)),
+        # of former folders only the tables that change
+        tables=tuple(each for place, each in enumerate(tables) if place < len(STREAMED) or each.rows or each.rows_back),
         replay=replay_now(spark, home, savepoint, manifest, found.excluded_ranges),
         remarks=(
             *found.remarks,
@@ -214,27 +210,18 @@ def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path
     return found
 
 
-def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
-    """Count the changes of the savepoint's tables, and of those in former folders that change."""
-    found = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
-    return [each for place, each in enumerate(found) if place < len(STREAMED) or each.rows or each.rows_back]
-
-
 def replay_now(
     spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, excluded_ranges: ExcludedRanges
 ) -> Replay:
     """Find the part of the source that a restore reads again, as it is now."""
-    return drop_excluded_files(_replay_after(spark, home, savepoint, manifest), excluded_ranges)
-
-
-def _replay_after(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:
     then: list[str] = []
     now: list[str] = []
     if manifest.position.format == FILES:
         then = [file.uri for file in read_saved_files(spark, savepoint, manifest)]
         now = [file.uri for file in files_read(home)]
     spec, source, offset = read_saved_spec(savepoint, manifest), manifest.spec["source"], manifest.position.offset
-    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=manifest.source_ids)
+    found = replay_of(spark, home, source, offset, then, now, spec=spec, noted=manifest.source_ids)
+    return drop_excluded_files(found, excluded_ranges)
 
 
 def replay_of(  # noqa: PLR0913  what tells a replay
@@ -253,24 +240,15 @@ def replay_of(  # noqa: PLR0913  what tells a replay
     For files, those of ``now`` without those of ``then``. ``spec``: the one of the source, None if this release refuses
     it. Then the source is not asked. ``noted``: the recorded ids of its topics or table.
     """
-    again = _describe_replay(home, source, offset, then, now)
-    lost = list_lost_events(spark, home, spec, offset, noted) if spec else ()
-    return replace(again, missing=(*again.missing, *lost))
-
-
-def _describe_replay(
-    home: StreamHome,
-    source: Mapping[str, Any],
-    offset: Any,  # noqa: ANN401  JSON
-    then: Collection[str],
-    now: Iterable[str],
-) -> Replay:
     match source["format"]:
         case "files":
-            return replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
+            again = replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
         case "delta":
-            return replay_of_delta(offset, {*commits_of(folder_at(resolve_place(str(source["path"]), home.platform)))})
+            table = folder_at(resolve_place(str(source["path"]), home.platform))
+            again = replay_of_delta(offset, {*commits_of(table)})
         case "kafka":
-            return replay_of_topic(offset)
+            again = replay_of_topic(offset)
         case other:
-            return Replay(f"a {other}, which cannot be read again")
+            again = Replay(f"a {other}, which cannot be read again")
+    lost = list_lost_events(spark, home, spec, offset, noted) if spec else ()
+    return replace(again, missing=(*again.missing, *lost))
