@@ -243,7 +243,7 @@ REFUSALS = {
     "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
 }
 
-IN_STATUS = {"OperationPending": "`sessionizer restore clicks nightly --approve "}
+IN_STATUS = {"OperationPending": "`sessionizer carry-out clicks "}
 """What the command line knows better than the remedy of the cause."""
 
 

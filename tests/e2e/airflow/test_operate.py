@@ -189,7 +189,7 @@ def processes_of(operated: Operated) -> list[psutil.Process]:
     found = []
     for process in left_behind(operated.platform.installation):
         try:
-            if "--approve" in process.cmdline():
+            if "carry-out" in process.cmdline():
                 found += [process, *process.parents()[:1]]
         except psutil.NoSuchProcess:
             continue
