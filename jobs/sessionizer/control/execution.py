@@ -14,7 +14,7 @@ from sessionizer.control.records.operation_record import OperationStage
 from sessionizer.errors import LeaseLost, SessionizerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
@@ -111,14 +111,11 @@ def _run_steps(operation: Operation, runner: StepRunner) -> str:
 
 def _approved_steps(operation: Operation, runner: StepRunner) -> Sequence[Step]:
     record, plan = operation.record, runner.plan_again(operation.record)
-    if not record.is_past_return and not _is_settled(plan.steps, record):
+    is_settled = any(step.settles and step.is_done(record) for step in plan.steps)
+    if not record.is_past_return and not is_settled:
         require_approved(operation.home, record.digest, plan, record.decided)
         plan.require_possible()
     return plan.steps
-
-
-def _is_settled(steps: Iterable[Step], record: OperationRecord) -> bool:
-    return any(step.settles and step.is_done(record) for step in steps)
 
 
 def _end_try(operation: Operation, runner: StepRunner, error: Exception) -> None:

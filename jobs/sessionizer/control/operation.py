@@ -81,15 +81,15 @@ class Operation:
 
         The desired state is restored before that note, because a user would not type a finished command again.
         """
-        self._wanted_again("is over")
+        self.permit()
+        why = f"{self.record.verb} {self.record.id} is over"
+        end_maintenance(self.home, self.record.wanted, by=self.record.by, why=why)
         record = self.record.record_step(OperationStage.ACTIVATED, since=self.since, lineage_to=lineage)
         record = replace(record, outcome=Ending.DONE)
         self._write(record)
         savepoint = record.savepoint or None
-        add_mark(
-            self.home,
-            Mark(kind=MarkKind.COMMAND, what=record.verb, lineage=lineage, savepoint=savepoint, by=record.by),
-        )
+        mark = Mark(kind=MarkKind.COMMAND, what=record.verb, lineage=lineage, savepoint=savepoint, by=record.by)
+        add_mark(self.home, mark)
         return record
 
     def note_failure(self, error: Exception) -> None:
@@ -106,11 +106,6 @@ class Operation:
         record = self.record if error is None else self.record.failed(error)
         give_back(self.home, record, self.permit, by=by)
         self._write(replace(record, outcome=Ending.ABANDONED, abandoned_by=by))
-
-    def _wanted_again(self, what: str) -> None:
-        record = self.record
-        self.permit()
-        end_maintenance(self.home, record.wanted, by=record.by, why=f"{record.verb} {record.id} {what}")
 
     def _write(self, record: OperationRecord) -> None:
         self.permit()

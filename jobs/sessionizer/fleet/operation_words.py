@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.operation_record import Ending
-from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.home.clock import DAY, clock_time
 from sessionizer.lineage.canary.canary_record import BY_CANARY
@@ -14,43 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.records.supervision_records import Desired
 
 TOLD_FOR_MS: Final = DAY
 """Ms for which ``status`` shows an abandoned operation."""
 
 
-def stays_stopped(pending: OperationRecord) -> list[str]:
-    """Say how to continue or give up a failed operation that stays pending."""
-    lines = [
-        f"stream {pending.stream} stays stopped: its {pending.verb} has reached {pending.reached}",
-        f"to resume: {pending.command}",
-    ]
-    if not pending.is_past_return:
-        lines.append(f"to give it up: {abandon_command(pending.stream)}")
-    return lines
-
-
-def stays_in_maintenance(record: OperationRecord) -> list[str]:
-    """Say how to continue or give up a command that failed before it had the stream."""
-    return [
-        f"stream {record.stream} stays stopped, or stops after its batch: its {record.verb} has not begun",
-        f"to resume: {record.command}",
-        f"to give it up: {abandon_command(record.stream)}",
-    ]
-
-
-def waits_for_another(record: OperationRecord) -> list[str]:
-    """Say that another command has the stream, or waits for it, and that the failed one changed nothing."""
-    stream = record.stream
-    return [f"another command has stream {stream}, or waits for it: `sessionizer status {stream}` names it"]
-
-
-def goes_on_as_it_was(record: OperationRecord, desired: Desired) -> list[str]:
-    """Say that a failed command changed nothing."""
-    if desired.state is DesiredState.STOPPED and record.never_ran:
-        return [f"stream {record.stream} is unchanged, and stays stopped because it never ran"]
-    return [f"stream {record.stream} is unchanged, and its desired state is {desired.state}"]
+def stays_stopped(record: OperationRecord, *, has_begun: bool = True) -> list[str]:
+    """Say how to continue or give up an operation that failed, and that stays pending or waits for the stream."""
+    begun = f"stays stopped: its {record.verb} has reached {record.reached}"
+    waits = f"stays stopped, or stops after its batch: its {record.verb} has not begun"
+    lines = [f"stream {record.stream} {begun if has_begun else waits}", f"to resume: {record.command}"]
+    return lines if record.is_past_return else [*lines, f"to give it up: {abandon_command(record.stream)}"]
 
 
 def describe_abandoned(operations: Sequence[OperationRecord], now: int) -> str | None:
@@ -60,10 +33,10 @@ def describe_abandoned(operations: Sequence[OperationRecord], now: int) -> str |
         return None
     if now - (newest.failed_at or 0) > TOLD_FOR_MS:
         return None
-    return (
-        f"{_name_operation(newest)}, approved by {newest.by}, failed at {_failure_time(newest)} and was abandoned: "
-        f"{newest.failure}. The stream is unchanged"
-    )
+    to = f" to {newest.savepoint}" if newest.savepoint else ""
+    failed_at = clock_time(newest.failed_at or newest.step_at)
+    failed = f"failed at {failed_at} and was abandoned: {newest.failure}. The stream is unchanged"
+    return f"{newest.verb}{to}, approved by {newest.by}, {failed}"
 
 
 def describe_automatic_rollback(operations: Sequence[OperationRecord], reason: str | None, now: int) -> str | None:
@@ -78,11 +51,3 @@ def describe_automatic_rollback(operations: Sequence[OperationRecord], reason: s
         return None
     left, back = f"lineage {newest.lineage_from} failed: {reason}", f"the stream is back in lineage {newest.lineage_to}"
     return f"{left}. Since {clock_time(newest.step_at)} {back}"
-
-
-def _name_operation(record: OperationRecord) -> str:
-    return f"{record.verb} to {record.savepoint}" if record.savepoint else record.verb
-
-
-def _failure_time(record: OperationRecord) -> str:
-    return clock_time(record.failed_at or record.step_at)

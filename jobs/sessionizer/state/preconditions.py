@@ -45,7 +45,7 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
     if other is not None:
         raise other.pending_error()
     current = found or record
-    if not (current.is_past_return or find_changed_lineage(home, current)):
+    if not current.is_past_return and find_changed_lineage(home, current) is None:
         _require_lineage(home, current, active, operations)
     return current
 

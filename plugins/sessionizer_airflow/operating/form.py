@@ -27,7 +27,7 @@ from sessionizer_airflow.operating.request import form_fields, purposes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.state.commands.command import Command, Option
+    from sessionizer.state.commands.command import Option
     from sessionizer_airflow.operating.request import Request
 
 
@@ -130,14 +130,13 @@ class DatabaseUser:
             )
         return cls(connection, found.host or "", found.port, found.login, found.password)
 
-    def require_theirs(self, command: Command | None) -> None:
-        """Check that the job of a seed gives the password to the connection's host only.
+    def require_theirs(self, url: str) -> None:
+        """Check that the job of a seed with this history gives the password to the connection's host only.
 
         A user who may fill in a form may not read what a connection keeps secret.
 
         Raises UnusableDatabaseConnection.
         """
-        url = command.history if isinstance(command, Seed) else ""
         if not leads_to(url, self.host, self.port):
             place = f"{self.host}:{self.port}" if self.port else self.host
             allowed = (
@@ -167,5 +166,6 @@ class DatabaseUser:
 
 def require_user(request: Request) -> None:
     """Refuse the form of a run before anything is started. Raises UnusableDatabaseConnection."""
-    if request.connection is not None:
-        DatabaseUser.of(request.connection).require_theirs(request.command)
+    command = request.command
+    if isinstance(command, Seed) and command.connection is not None:
+        DatabaseUser.of(command.connection).require_theirs(command.history)

@@ -17,11 +17,12 @@ from sessionizer.control.records.operation_record import (
     OperationStage,
     pending_operation,
     read_operations,
+    require_request,
+    write_request,
 )
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.errors import SessionizerError, StreamBegun, TerminalError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.record_file import have_folder
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
 from sessionizer.state.commands.registry import COMMANDS
@@ -111,9 +112,10 @@ class OperateJob(SparkBatchJob):
         show_label(context)
         try:
             user = DatabaseUser.of(request.connection) if request.connection else None
-            if user is not None:
-                user.require_theirs(request.command)
             self.application_args = list(self.arguments(request, context))
+            if user is not None:
+                record = require_request(self.project.home_of(request.stream), operation_id(context))
+                user.require_theirs(record.request["history"])
             given = user.export_password(self.connection) if user else nullcontext()
             self.name = f"{request.stream}.{request.operation}"
             with given:
@@ -156,7 +158,7 @@ class MakeSavepoint(OperateJob):
 
 
 class MakePlan(OperateJob):
-    """Job that makes the plan of the run's request, which it writes first, unless an earlier try did."""
+    """Job that makes the plan of the run's request, which it writes first, unless that has a plan."""
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """Write the request. It keeps the name of a database's user, but not the password."""
@@ -164,6 +166,7 @@ class MakePlan(OperateJob):
         assert command is not None  # noqa: S101  a plan is made for commands only
         if isinstance(command, Seed) and command.connection is not None:
             command = replace(command, user=DatabaseUser.of(command.connection).login)
+        found = REQUEST_FILE.of(home, operation_id(context)).require()
         record = OperationRecord(
             id=operation_id(context),
             verb=request.operation,
@@ -173,8 +176,8 @@ class MakePlan(OperateJob):
             begun_at=now,
             step_at=now,
         )
-        have_folder(REQUEST_FILE.folder(home), "the request of an operation")
-        REQUEST_FILE.of(home, record.id).create(record)
+        if found is None or found.step is OperationStage.REQUESTED:  # the connection may have another user by now
+            write_request(home, record)
         return super().arguments(request, context)
 
 

@@ -25,7 +25,7 @@ from sessionizer.state.commands.seeds import (
 from sessionizer.stream_spec.document.names import Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from airflow.sdk import Context
@@ -51,18 +51,12 @@ def purposes() -> dict[str, str]:
 def form_fields() -> dict[str, tuple[Option, tuple[str, ...]]]:
     """Return the fields of the form in order, each with the commands that have it. Shared fields come last."""
     found: dict[str, tuple[Option, tuple[str, ...]]] = {}
-    for command, name, option in _declared_fields():
-        _, others = found.get(name, (option, ()))
-        found[name] = (option, (*others, command))
-    return dict(sorted(found.items(), key=lambda each: len(each[1][1]) > 1))
-
-
-def _declared_fields() -> Iterator[tuple[str, str, Option]]:
-    """Yield the command, the name and the option of each field."""
     for command, declaration in COMMANDS.items():
         for name, option in declaration.options().items():
             if option.title is not None:
-                yield command, name, option
+                _, others = found.get(name, (option, ()))
+                found[name] = (option, (*others, command))
+    return dict(sorted(found.items(), key=lambda each: len(each[1][1]) > 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,30 +120,25 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
     if missing:
         raise InvalidSpec(missing[0], Verbatim("empty"), f"Fill it in: {declared[missing[0]][0].help}")
     if operation == Restore.name:
-        _require_one_goal(given.get("savepoint"), given.get("time"))
-        _require_folder(str(given.get("folder", "/")))
+        _require_place_of_savepoint(given.get("savepoint"), given.get("time"), str(given.get("folder", "/")))
     if "history" in given:
         _require_place(str(given["history"]))
         _require_user(given)
 
 
-def _require_one_goal(savepoint: object, time: object) -> None:
+def _require_place_of_savepoint(savepoint: object, time: object, folder: str) -> None:
+    """Check that one savepoint is chosen, and its folder. Raises InvalidSpec."""
     if savepoint is None and time is None:
-        raise InvalidSpec(
-            "savepoint", Verbatim("empty, and so is the time"), "the id of a savepoint, or fill in a time"
-        )
+        empty = Verbatim("empty, and so is the time")
+        raise InvalidSpec("savepoint", empty, "the id of a savepoint, or fill in a time")
     if savepoint is not None and time is not None:
         allowed = f"Leave it empty, because savepoint {savepoint} is given"
         raise InvalidSpec("time", Verbatim(str(time)), allowed)
-
-
-def _require_folder(place: str) -> None:
-    """Check the folder of a savepoint. Raises InvalidSpec."""
-    secret = urlsplit(place).password if is_uri(place) else None
+    secret = urlsplit(folder).password if is_uri(folder) else None
     if secret is not None:
-        raise InvalidSpec("folder", place.replace(secret, "…"), "a URI without a password")
-    if not (place.startswith("/") or is_uri(place)):
-        raise InvalidSpec("folder", place, "an absolute path, or a URI")
+        raise InvalidSpec("folder", folder.replace(secret, "…"), "a URI without a password")
+    if not (folder.startswith("/") or is_uri(folder)):
+        raise InvalidSpec("folder", folder, "an absolute path, or a URI")
 
 
 def _require_place(history: str) -> None:

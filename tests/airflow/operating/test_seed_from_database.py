@@ -119,6 +119,26 @@ def test_nobody_but_the_connections_own_database_gets_the_password(
     assert not spark_submit.exists()
 
 
+def test_a_record_with_another_history_gets_no_password(project: Project, spark_submit: Path) -> None:
+    task, given = carry_out(project)
+    evil = replace(ASKED, history="jdbc:postgresql://evil:5432/shop")
+    write_request(project.home_of("clicks"), replace(APPROVED, verb="seed", request=evil.to_json()))
+    with pytest.raises(PersonNeeded, match="evil"):
+        task.execute(given)  # type: ignore[arg-type]
+    assert not spark_submit.exists()
+
+
+def test_a_user_who_was_corrected_before_the_plan_is_in_the_record(
+    project: Project, spark_submit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for login in ("ann", "bob"):
+        shop = {"conn_type": "postgres", "host": "db", "port": 5432, "login": login, "password": PASSWORD}
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(shop))
+        task, given = plan(project)
+        task.execute(given)  # type: ignore[arg-type]
+        assert require_request(project.home_of("clicks"), OPERATION).request["user"] == login
+
+
 @pytest.mark.parametrize(
     ("url", "host", "port", "leads"),
     [

@@ -35,10 +35,7 @@ def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = No
     where = stream_home(home, stream, data)
     require_known_stream(where)
     given_up = _give_up(where, approver(by))
-    if given_up is None:
-        typer.echo(f"no operation of stream {stream} is pending: there is nothing to abandon")
-    else:
-        typer.echo(given_up)
+    typer.echo(given_up or f"no operation of stream {stream} is pending: there is nothing to abandon")
 
 
 def _give_up(where: StreamHome, by: str) -> str | None:
@@ -97,26 +94,19 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
     has_run = Store(where.lineage_record).exists()
     afterwards = (read_desired(where).afterwards or DesiredState.RUNNING) if has_run else DesiredState.STOPPED
     end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
-    return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"
+    return f"the maintenance of stream {where.name} is over: its desired state is {read_desired(where).state}"
 
 
 def _require_no_command(where: StreamHome) -> None:
     """Raise LeaseHeld while a command has the stream."""
     lease = read_lease(where)
-    uid = lease.uid if lease is not None else None
-    if (
-        lease is not None
-        and uid is not None
-        and is_command(uid)
-        and lease.may_be_at_work(EXIT_FILE.of(where, uid).read())
-    ):
-        raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")
+    if lease is None or lease.uid is None or not is_command(lease.uid):
+        return
+    if lease.may_be_at_work(EXIT_FILE.of(where, lease.uid).read()):
+        raise LeaseHeld(where.name, lease.uid, lease.pid or 0, lease.host or "unknown")
 
 
 def _describe_abandoned(where: StreamHome, record: OperationRecord, by: str) -> str:
     approved = f"approved by {record.by} at {moment_text(record.begun_at)}"
-    return f"the {record.verb} of stream {where.name}, {approved}, is abandoned by {by}: {_describe_desired(where)}"
-
-
-def _describe_desired(where: StreamHome) -> str:
-    return f"its desired state is {read_desired(where).state}"
+    state = read_desired(where).state
+    return f"the {record.verb} of stream {where.name}, {approved}, is abandoned by {by}: its desired state is {state}"

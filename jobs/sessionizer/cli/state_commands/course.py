@@ -155,21 +155,15 @@ def note_pending(shared: Shared) -> Iterator[None]:
     try:
         yield
     except SessionizerError as error:
-        _note_pending(error, shared)
+        is_told = hasattr(error, "__notes__") or isinstance(error, OperationPending)
+        with suppress(SessionizerError):
+            home, now = StreamHome.of(home_folder(shared.home), shared.stream), epoch_ms()
+            pending = None if is_told else pending_operation(home)
+            found = find_unfinished_operation(home.name, pending, read_driver(home, now), now) if pending else None
+            if pending and found:
+                for line in [found.standing] if found.is_at_work else stays_stopped(pending):
+                    error.add_note(line)
         raise
-
-
-def _note_pending(error: SessionizerError, shared: Shared) -> None:
-    if hasattr(error, "__notes__") or isinstance(error, OperationPending):
-        return
-    with suppress(SessionizerError):
-        home, now = StreamHome.of(home_folder(shared.home), shared.stream), epoch_ms()
-        pending = pending_operation(home)
-        if pending is None:
-            return
-        found = find_unfinished_operation(home.name, pending, read_driver(home, now), now)
-        for line in [found.standing] if found and found.is_at_work else stays_stopped(pending):
-            error.add_note(line)
 
 
 @dataclass(kw_only=True)

@@ -25,12 +25,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
-from sessionizer.fleet.operation_words import (
-    goes_on_as_it_was,
-    stays_in_maintenance,
-    stays_stopped,
-    waits_for_another,
-)
+from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import require_own_home_of_lineage
 from sessionizer.state.preconditions import require_as_planned
@@ -153,6 +148,10 @@ def _what_became_of(where: StreamHome, record: OperationRecord, failure: Session
     if pending is not None:
         return stays_stopped(pending) if pending.id == record.id else []
     if desired.state is DesiredState.MAINTENANCE:
-        waits = any(each.id == record.id for each in unbegun_commands(where))
-        return stays_in_maintenance(record) if waits else waits_for_another(record)
-    return goes_on_as_it_was(record, desired)
+        if any(each.id == record.id for each in unbegun_commands(where)):
+            return stays_stopped(record, has_begun=False)
+        stream = where.name
+        return [f"another command has stream {stream}, or waits for it: `sessionizer status {stream}` names it"]
+    stays = desired.state is DesiredState.STOPPED and record.never_ran
+    so = "stays stopped because it never ran" if stays else f"its desired state is {desired.state}"
+    return [f"stream {where.name} is unchanged, and {so}"]

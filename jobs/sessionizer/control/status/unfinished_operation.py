@@ -59,15 +59,12 @@ class UnfinishedOperation:
     @property
     def standing(self) -> str:
         """The stage of the command and the process that carries it out. The text is stable while nothing changes."""
-        return f"{self.title}, and {self._who()}"
-
-    def _who(self) -> str:
-        if self.is_at_work:
-            return f"{self.process} has the stream's lease"
         since = clock_time(self.last_sign_ms)
+        if self.is_at_work:
+            return f"{self.title}, and {self.process} has the stream's lease"
         if self.process is None:
-            return f"no process has worked on it since {since}"
-        return f"{self.process}, which has the stream's lease, has given no sign since {since}"
+            return f"{self.title}, and no process has worked on it since {since}"
+        return f"{self.title}, and {self.process}, which has the stream's lease, has given no sign since {since}"
 
     def to_json(self) -> JsonObject:
         """Convert it for programs."""
@@ -112,7 +109,7 @@ def find_unfinished_operation(
 
     A command that was killed early has maintenance, and has not begun. ``unbegun`` is then its record.
     """
-    desired = owner.desired
+    desired, known = owner.desired, pending or unbegun
     if pending is None and desired.state is not DesiredState.MAINTENANCE:
         return None
     return UnfinishedOperation(
@@ -122,13 +119,9 @@ def find_unfinished_operation(
         is_at_work=_is_at_work(owner, now_ms),
         last_sign_ms=_last_sign(pending, owner),
         go_on=_go_on_early(stream, unbegun) if pending is None else _go_on(pending),
-        is_retried=_is_retried(pending or unbegun),
+        # a task of Airflow carries it out, and did not fail: its worker or its process was killed
+        is_retried=known is not None and known.by.endswith(IN_AIRFLOW) and known.failure is None,
     )
-
-
-def _is_retried(record: OperationRecord | None) -> bool:
-    """Whether a task of Airflow carries the command out, and did not fail: its worker or its process was killed."""
-    return record is not None and record.by.endswith(IN_AIRFLOW) and record.failure is None
 
 
 def _title(pending: OperationRecord) -> str:
