@@ -7,11 +7,9 @@ which it is recognized.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Final
 
 DECIDES_NO_ROW = "it hides secrets in messages"
 HIDDEN: Final = "***"

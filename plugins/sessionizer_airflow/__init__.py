@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
     from airflow.sdk import Asset
 
 __all__ = ["check_specs", "sessions_asset", "stream_dags"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -16,10 +17,6 @@ from sessionizer.home.json_record import add_stamp, unknown_format
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.internals import find_asset_uri
 from sessionizer_airflow.landing import Announcement, find_landing
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
 
 POLL_SECONDS = 2.0
 PLACES = {"sessions": "tables/sessions", "report_due": "report_due"}

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import logging
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import remedy_for
-from sessionizer.errors import OfStream, TerminalError, TransientError, every_problem
+from sessionizer.errors import OfStream, SessionizerError, TerminalError, TransientError, every_problem
 from sessionizer.redaction import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sessionizer.errors import SessionizerError
 
 
 class BrokenSpecs(TerminalError):

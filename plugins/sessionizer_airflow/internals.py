@@ -16,18 +16,15 @@ has no credentials. It asks over the same channel.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from airflow.models.dagrun import DagRun
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
 from sessionizer.errors import KubernetesSupportMissing, SparkConnectionMissing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow.models.dagrun import DagRun
 
 
 def resolve_connection(connection: str) -> dict[str, Any]:

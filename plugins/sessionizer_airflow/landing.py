@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.home.json_record import JsonRecord
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.driver_records import Heartbeat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow.observability import stats as triggerer_stats
 from airflow.sdk.observability import stats as worker_stats
 
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.driver_records import Heartbeat
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.home.stream_home import StreamHome
 
 PREFIX: Final = "sessionizer"
 MS: Final = 0.001

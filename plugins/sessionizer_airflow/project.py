@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from airflow.sdk import Context
 
 from sessionizer.control.records.operation_record import IN_AIRFLOW
 from sessionizer.errors import InvalidSpec
@@ -25,15 +28,8 @@ from sessionizer.home.roots import (
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import APPLICATION, PACKAGE, PackageArchive, jar_folder
 from sessionizer.stream_spec.document.names import Verbatim
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.errors import HomeMissing, PersonNeeded, say_what_to_do
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import Context
-
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 STREAMS_VARIABLE = "SESSIONIZER_STREAMS"
 

@@ -5,8 +5,10 @@ A report ends no driver. A watch sees a dead driver within seconds and acts, unl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from sessionizer.control.records.supervision_records import (
     TOLD_OF_ORPHAN,
@@ -18,6 +20,7 @@ from sessionizer.control.records.supervision_records import (
 from sessionizer.control.status.driver_status import State
 from sessionizer.fleet.driver_rules import judge_asset
 from sessionizer.fleet.finding import Rule
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.names import name_process
@@ -28,13 +31,6 @@ from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.internals import find_asset_uri
 from sessionizer_airflow.operators.desired_state import ask_pause
 from sessionizer_airflow.supervision.tell import alert_on_unattended
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.fleet.stream_view import StreamView
-
 
 DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import SessionizerError
-from sessionizer.fleet.finding import SEVERITY
+from sessionizer.fleet.finding import SEVERITY, StreamHealth
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
@@ -20,11 +21,6 @@ from sessionizer_airflow.supervision.health import HealthWatch
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import level_of_alert
 from sessionizer_airflow.supervision.watch import look_at
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from sessionizer.fleet.finding import StreamHealth
 
 POLL_SECONDS = 2.0
 HEALTH_EVERY_MS = 5_000

@@ -6,7 +6,7 @@ import json
 import time
 from enum import StrEnum
 from importlib.util import find_spec
-from pathlib import Path  # noqa: TC003 - typer reads the annotations when it runs
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer

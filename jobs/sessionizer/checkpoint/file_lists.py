@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.checkpoint.log_entries import (
     EVENTS,
@@ -18,12 +19,7 @@ from sessionizer.checkpoint.log_entries import (
 )
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import data_exists, make_data_folder, read_data_text, remove_data, write_data_text
-from sessionizer.home.roots import uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-
-    from sessionizer.home.roots import DataPath
+from sessionizer.home.roots import DataPath, uri_of
 
 COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
 """Spark's setting for ``PARTS``. Spark uses it for a list without such a part, as of a short copy."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from sessionizer.checkpoint.file_lists import copy_list_of_files
 from sessionizer.checkpoint.log_entries import (
@@ -46,13 +47,7 @@ from sessionizer.home.data_files import (
     read_data,
     several_at_a_time,
 )
-from sessionizer.home.roots import uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from sessionizer.home.roots import DataPath
-
+from sessionizer.home.roots import DataPath, uri_of
 
 _Read = TypeVar("_Read")
 _TRIES: Final = 5

@@ -11,19 +11,14 @@ commits in version 2 (docs/adr/0004, 0072).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import list_names, read_data_text
 from sessionizer.home.json_record import parse_json
-from sessionizer.home.roots import uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.home.roots import DataPath
-
+from sessionizer.home.roots import DataPath, uri_of
 
 NOT_READ: Final = "-"
 """The line of a source in the offsets that was not read yet."""

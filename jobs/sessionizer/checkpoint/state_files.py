@@ -12,19 +12,17 @@ import json
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.log_entries import OPERATOR, STATE, text_of
+from sessionizer.checkpoint.log_entries import OPERATOR, STATE, CommitEntry, text_of
 from sessionizer.home.data_files import list_all_entries, read_data_text, remove_data, write_data_text
 from sessionizer.home.json_record import parse_json
+from sessionizer.home.roots import DataPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from sessionizer.checkpoint.files import Files
-    from sessionizer.checkpoint.log_entries import CommitEntry
-    from sessionizer.home.roots import DataPath
 
 
 WHOLE: Final = (".zip", ".snapshot")

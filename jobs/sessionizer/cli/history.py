@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,20 +34,23 @@ from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.scratch import give_way
-from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord, plan_compaction, remove_checkpoint
+from sessionizer.state.compaction.plan import (
+    COMPACTION_FILE,
+    CompactionPlan,
+    CompactionRecord,
+    plan_compaction,
+    remove_checkpoint,
+)
 from sessionizer.state.savepoints.schedule import prune_scheduled
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.read import EventHistory
     from sessionizer.spark.sinks.compaction import TablePlan, TableResult
-    from sessionizer.state.compaction.plan import CompactionPlan
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def history(  # noqa: PLR0913  one parameter per option

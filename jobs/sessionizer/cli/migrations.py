@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.local_files import unwritable
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, read_applied
 from sessionizer.migrations.declared import (
@@ -24,22 +26,13 @@ from sessionizer.migrations.declared import (
     migration_digest,
     pending_migrations,
 )
-from sessionizer.migrations.draft import draft_migration
+from sessionizer.migrations.draft import Preview, draft_migration
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.page import proof_page
+from sessionizer.state.proof.result import Proof
 from sessionizer.stream_spec.decisions import document_of
-from sessionizer.stream_spec.document.rules import ALLOWED_ID, is_migration_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.migrations.draft import Preview
-    from sessionizer.state.proof.result import Proof
-    from sessionizer.stream_spec.document.rules import Migration
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.rules import ALLOWED_ID, Migration, is_migration_id
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 migration = typer.Typer(no_args_is_help=True, help="Draft, list and try migrations of open events.")
 

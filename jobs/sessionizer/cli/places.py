@@ -9,10 +9,11 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
@@ -23,6 +24,7 @@ from sessionizer.home.names import check_name
 from sessionizer.home.roots import (
     DATA_VARIABLE,
     DEFAULT_STREAMS,
+    DataPath,
     control_root,
     data_root,
     home_at,
@@ -31,13 +33,8 @@ from sessionizer.home.roots import (
 )
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import locate_data
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import find_stream, spec_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def _check_stream(typed: str | None) -> str | None:

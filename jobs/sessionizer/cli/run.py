@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
@@ -25,8 +26,8 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop, record_false_start
 from sessionizer.control.records.process_records import request_stop, require_shared_home
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import State, read_driver, read_status
-from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.control.status.driver_status import DriverStatus, State, read_driver, read_status
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation, read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import SessionizerError
@@ -39,14 +40,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.redaction import redact
 from sessionizer.spark.driver.options import Until
-from sessionizer.stream_spec.spec_folder import read_spec_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer.stream_spec.spec_folder import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile, read_spec_file
 
 
 def run(  # noqa: PLR0913  one parameter per option

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -43,11 +45,12 @@ from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import data_exists
 from sessionizer.home.names import check_identifier, mint_id
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.home.stream_home import CHECKPOINT
+from sessionizer.home.stream_home import CHECKPOINT, SavepointHome, StreamHome
 from sessionizer.launch.scratch import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import (
     Policy,
+    PruningVerdict,
     complete_savepoint,
     keep_from_removal,
     list_savepoints,
@@ -56,17 +59,9 @@ from sessionizer.state.savepoints.listing import (
     remove,
     savepoint_of,
 )
-from sessionizer.state.savepoints.manifest import SavepointKind, differences
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, differences
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.state.savepoints.verification import digest_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.state.savepoints.listing import PruningVerdict
-    from sessionizer.state.savepoints.manifest import Manifest
 
 
 def verify(

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from sessionizer.cli.places import require_known_stream
 from sessionizer.counts import count_text, state_text
 from sessionizer.home.clock import describe_duration, moment_text
-from sessionizer.home.roots import folder_at, uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.listing import Savepoint
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.decisions import Change
+from sessionizer.home.roots import DataPath, folder_at, uri_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.savepoints.listing import Savepoint
+from sessionizer.state.savepoints.manifest import Manifest
+from sessionizer.stream_spec.decisions import Change
 
 Folder: TypeAlias = Annotated[
     str | None,

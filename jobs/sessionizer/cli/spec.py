@@ -7,26 +7,22 @@ import json
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
+from sessionizer.deployment.differences import Side
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.decisions import check_sql
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import add_place, find_stream, require_own_tables, spec_files, survey_streams
 from sessionizer.stream_spec.spec_text import stream_schema_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sessionizer.deployment.differences import Side
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 spec = typer.Typer(no_args_is_help=True, help="Check stream specs, and print their JSON Schema for editors.")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -26,26 +27,18 @@ from sessionizer.cli.places import (
     specs_folder,
 )
 from sessionizer.cli.terminal import say
-from sessionizer.control.history.files import KEPT_MS, History, read_history
-from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
-from sessionizer.control.status.driver_status import State
+from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history
+from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
+from sessionizer.control.records.driver_records import Heartbeat
+from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.finding import HealthWord
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import DAY, HOUR, MINUTE, describe_duration, epoch_ms, moment_of, moment_text
 from sessionizer.home.control_store import Store, unreachable
 from sessionizer.home.stream_home import StreamHome
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.control.history.files import Mark
-    from sessionizer.control.history.sample import Sample
-    from sessionizer.control.records.driver_records import Heartbeat
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.fleet.stream_view import StreamView
-
 
 NOTHING: Final = "–"
 COLUMNS: Final = (

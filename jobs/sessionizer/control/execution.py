@@ -6,18 +6,14 @@ anywhere it is run again from the record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from sessionizer.control.operation import Operation
 from sessionizer.control.plan_changes import Decided, require_approved
-from sessionizer.control.records.operation_record import OperationStage
+from sessionizer.control.records.operation_record import OperationRecord, OperationStage
 from sessionizer.errors import LeaseLost, SessionizerError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,11 @@ import re
 import threading
 import time
 from collections import defaultdict
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.operation_record import REQUEST_FILE
@@ -36,17 +38,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, record_names, unreachable
 from sessionizer.home.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.names import check_identifier
-from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath
-    from sessionizer.home.stream_home import StreamHome
-
+from sessionizer.home.roots import ControlPath, uri_of
+from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, StreamHome
 
 ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""

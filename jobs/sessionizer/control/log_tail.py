@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.local_files import BoundedLog, open_regular
 from sessionizer.redaction import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 LINES: Final = 30
 LINE_LIMIT: Final = 1_000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.causes.cause import BROKEN_CODE
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
-from sessionizer.control.lease import acquire, holder_beats, read_lease
+from sessionizer.control.lease import Lease, acquire, holder_beats, read_lease
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -44,12 +45,7 @@ from sessionizer.errors import (
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_command, name_process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sessionizer.control.lease import Lease
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 
 def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda _: None) -> set[str]:

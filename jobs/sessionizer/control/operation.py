@@ -7,9 +7,10 @@ because another process may have finished it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_unless_abandoned
@@ -18,11 +19,7 @@ from sessionizer.errors import ControlUnreachable, DamagedFile, DiskFull, Transi
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import mint_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 
 def is_transient(error: Exception) -> bool:

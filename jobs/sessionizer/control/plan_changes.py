@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -12,11 +13,7 @@ from sessionizer.counts import count_text
 from sessionizer.errors import PlanChanged, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 LISTED: Final = 5
 """Number of differences that are named one by one."""

@@ -6,13 +6,11 @@ An installation sets those of ``Timeouts`` by SESSIONIZER_STARTUP_GRACE, _STALE_
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.stream_spec.document.names import duration_from, variable_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STARTUP_GRACE_MS: Final = 3 * MINUTE
 """Time for a start, or its first batch, to show progress. It counts from the lease (or launch), or from the last

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, NotAccepted
-from sessionizer.stream_spec.column_types import PartKind, changed_parts, read_recorded_type
+from sessionizer.lineage.fingerprint import Fingerprint
+from sessionizer.stream_spec.column_types import ColumnType, PartKind, changed_parts, read_recorded_type
+from sessionizer.stream_spec.decisions import Change, Document
 from sessionizer.stream_spec.document.rules import Mapping as SpecMapping
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from sessionizer.lineage.fingerprint import Fingerprint
-    from sessionizer.stream_spec.column_types import ColumnType
-    from sessionizer.stream_spec.decisions import Change, Document
-
 
 ACCEPTED_BY_NAME: Final = frozenset({Verdict.PARTIAL, Verdict.UNKNOWN})
 """Verdicts that are carried out only if a user accepts the difference by its name."""

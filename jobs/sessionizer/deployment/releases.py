@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile, InvalidSpec, UpgradeWaits
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE, driver_python, package_versions
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
@@ -20,6 +22,7 @@ from sessionizer.lineage.fingerprint import (
     PROGRAMS,
     RELEASE,
     SPARK,
+    Fingerprint,
     present_fingerprint,
     present_versions,
     read_fingerprint,
@@ -28,10 +31,6 @@ from sessionizer.lineage.fingerprint import (
 from sessionizer.stream_spec.document.stream import AtRestart, Upgrades
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.stream_spec.spec_folder import SpecFile
 
 RELEASES_VARIABLE: Final = "SESSIONIZER_RELEASES"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from sessionizer.control.records.supervision_records import Desired, DesiredState, examine_desired
 from sessionizer.deployment.upgrade_planning import require_no_loss
@@ -14,10 +16,13 @@ from sessionizer.errors import ChangeRefused, InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import Verb, dag_id
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
+    Change,
+    Decisions,
     changes_between,
     decisions_of,
     document_of,
@@ -25,16 +30,8 @@ from sessionizer.stream_spec.decisions import (
     list_decisions,
     spec_fingerprint,
 )
-from sessionizer.stream_spec.spec_folder import find_stream, parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.decisions import Change, Decisions
-    from sessionizer.stream_spec.document.stream import StreamSpec
-    from sessionizer.stream_spec.spec_folder import SpecFile
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.spec_folder import SpecFile, find_stream, parse_recorded_spec
 
 
 def require_continuable(stream: str, changes: Iterable[Change]) -> None:

@@ -8,12 +8,14 @@ Nothing of it is imported or run. What a checkout does not tell is left out, and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.counts import count_text
-from sessionizer.deployment.differences import OpenState, Side, describe_differences, judge_change
+from sessionizer.deployment.differences import Difference, OpenState, Side, describe_differences, judge_change
 from sessionizer.deployment.verdicts import judge_differences
 from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
@@ -22,13 +24,6 @@ from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.stream_spec.decisions import Change, document_of
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.spec_folder import find_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from sessionizer.deployment.differences import Difference
-
 
 SPECS: Final = "dags/streams"
 PACKAGE: Final = "jobs/sessionizer"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import (
+    Difference,
     count_verdicts,
     decided_differences,
     describe_differences,
@@ -17,16 +19,10 @@ from sessionizer.deployment.differences import (
     unaccepted,
 )
 from sessionizer.deployment.releases import ReleaseChoice
-from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.errors import InvalidSpec, NotAccepted
+from sessionizer.lineage.canary.judge import USUAL, CanaryTerms, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.deployment.differences import Difference
-    from sessionizer.errors import InvalidSpec, NotAccepted
-    from sessionizer.lineage.canary.judge import CanaryTerms
 
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.checkpoint.log_entries import read_pinned_settings
 from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire.rows import REVISION
-from sessionizer.deployment.differences import OpenState, Side, SinkColumns
+from sessionizer.deployment.differences import Difference, OpenState, Side, SinkColumns
 from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts import judge_differences
@@ -18,24 +19,17 @@ from sessionizer.errors import DamagedFile, NotAccepted, StoreUnreachable
 from sessionizer.home.control_store import Store, cached_read
 from sessionizer.home.data_files import list_names, read_data_text
 from sessionizer.home.names import SESSIONS
-from sessionizer.home.roots import folder_at
+from sessionizer.home.roots import DataPath, folder_at
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, CHECKPOINT_FORMAT, present_fingerprint, read_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale, waiting_migrations
 from sessionizer.migrations.declared import describe_migration, migration_digest
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.stream_spec.decisions import check_sql, document_of, spec_fingerprint
+from sessionizer.stream_spec.document.rules import Migration
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.deployment.differences import Difference
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.rules import Migration
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 _CHECKSUM: Final = re.compile(r"\d{20}\.crc")
 

@@ -6,14 +6,17 @@ follows from the two expressions and their types.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.checkpoint.log_entries import PARTITIONS
-from sessionizer.deployment.differences import Difference, MigrationEffects, SinkColumns, judge_change
+from sessionizer.deployment.differences import Difference, MigrationEffects, OpenState, Side, SinkColumns, judge_change
 from sessionizer.lineage.fingerprint import ENGINE, PROGRAMS, RELEASE, release_line
 from sessionizer.stream_spec.column_types import (
+    ChangedPart,
+    ColumnType,
     PartKind,
     changed_parts,
     declared_columns,
@@ -25,18 +28,9 @@ from sessionizer.stream_spec.column_types import (
     resolve_path,
     strip_cast,
 )
-from sessionizer.stream_spec.decisions import MIGRATIONS, Change, changes_between, field_at, leaves
+from sessionizer.stream_spec.decisions import MIGRATIONS, Change, Document, changes_between, field_at, leaves
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.sql_guard import normal_sql
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    from sessionizer.deployment.differences import OpenState, Side
-    from sessionizer.stream_spec.column_types import ChangedPart, ColumnType
-    from sessionizer.stream_spec.decisions import Document
-
 
 CODE: Final = "code"
 STATE: Final = "state"

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from sessionizer.counts import count_text
-from sessionizer.deployment.differences import count_verdicts
+from sessionizer.deployment.differences import Difference, count_verdicts
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
 from sessionizer.deployment.upgrade_planning import find_differences, plan_upgrade
 from sessionizer.errors import InvalidSpec, MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import PROGRAMS
-from sessionizer.stream_spec.document.stream import UpgradePolicy
+from sessionizer.stream_spec.document.stream import StreamSpec, UpgradePolicy, Upgrades
 from sessionizer.stream_spec.effect import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from sessionizer.deployment.differences import Difference
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import StreamSpec, Upgrades
-
 
 NOT_AWAITED: Final = frozenset(name for name, each in PROGRAMS.items() if not each.is_chosen)
 """Programs that no stream is stopped for. They also differ between the machine of Airflow and that of a driver."""

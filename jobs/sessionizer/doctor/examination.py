@@ -11,26 +11,28 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from sessionizer import __version__
 from sessionizer.doctor import judge
-from sessionizer.doctor.judge import warning
+from sessionizer.doctor.judge import CheckResult, warning
 from sessionizer.errors import SessionizerError
-from sessionizer.home.roots import DATA_VARIABLE, DEFAULT_STREAMS, HOME_VARIABLE, control_root, object_store, uri_of
+from sessionizer.home.roots import (
+    DATA_VARIABLE,
+    DEFAULT_STREAMS,
+    HOME_VARIABLE,
+    ControlPath,
+    control_root,
+    object_store,
+    uri_of,
+)
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import list_file_names
 from sessionizer.stream_spec.spec_folder import survey_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.doctor.judge import CheckResult
-    from sessionizer.home.roots import ControlPath
-
 
 ANSWER_WITHIN_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 3.0

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from sessionizer.counts import count_text
+from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.jars import jar_names, missing_jars, other_versions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from sessionizer.home.roots import ObjectStore
 
 
 class Level(StrEnum):

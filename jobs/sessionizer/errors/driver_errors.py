@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.errors.tree import OfStream, RetryEffect, TerminalError, TransientError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from upath import UPath
 
 

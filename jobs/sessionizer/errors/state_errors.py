@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from sessionizer.counts import count_text
 from sessionizer.errors.tree import OfStream, RetryEffect, TerminalError, TransientError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class StreamDrained(OfStream, TerminalError, exit_code=19, of_any_lineage=True, for_good=True):

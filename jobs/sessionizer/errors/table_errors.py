@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors.tree import OfStream, TerminalError, TransientError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class TableOwned(TerminalError, exit_code=18):

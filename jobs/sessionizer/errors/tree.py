@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY
 from enum import StrEnum
 from inspect import get_annotations
 from itertools import takewhile
-from typing import TYPE_CHECKING, ClassVar, Final, TypedDict, Unpack, dataclass_transform
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from dataclasses import KW_ONLY
-    from pathlib import Path
+from pathlib import Path
+from typing import ClassVar, Final, TypedDict, Unpack, dataclass_transform
 
 
 class RetryEffect(StrEnum):

@@ -9,30 +9,25 @@ import os
 import platform
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from sessionizer.counts import count_text
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.local_files import KEPT, open_regular
-from sessionizer.home.stream_home import LOG_NAME
+from sessionizer.home.roots import ControlPath
+from sessionizer.home.stream_home import LOG_NAME, StreamHome
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.lineage.active import locate_data, read_lineage
 from sessionizer.redaction import HIDDEN, redact
 from sessionizer.stream_spec.spec_folder import spec_files
 from sessionizer.stream_spec.spec_text import MOST_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from sessionizer.fleet.stream_view import StreamView
-    from sessionizer.home.roots import ControlPath
-    from sessionizer.home.stream_home import StreamHome
 
 LOG_BYTES: Final = 4 * 1024 * 1024
 """Bytes of the end of each log that are taken."""

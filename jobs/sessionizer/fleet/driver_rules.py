@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import HUNG, NO_PROGRESS, NO_START, name_stream
 from sessionizer.causes.table import cause_of, remedy_for
-from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import Stall, State
+from sessionizer.control.records.supervision_records import DesiredState, SupervisionRecord
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.errors import RetryEffect
 from sessionizer.fleet.finding import Finding, HealthWord, Rule
 from sessionizer.home.clock import MINUTE, clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id, name_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.control.records.supervision_records import SupervisionRecord
-    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
 
 ACTED_WITHIN_MS: Final = 5 * MINUTE

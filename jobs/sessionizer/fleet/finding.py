@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from sessionizer.control.records.supervision_records import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sessionizer.home.json_record import JsonObject
+from sessionizer.home.json_record import JsonObject
 
 
 class HealthWord(StrEnum):

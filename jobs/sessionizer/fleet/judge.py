@@ -5,11 +5,13 @@ The rules on what flows tell old data from slow processing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import remedy_for
+from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.supervision_records import DesiredState
@@ -34,9 +36,6 @@ from sessionizer.lineage.canary.judge import CanaryOutcome, backfill_command
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.control.history.sample import Sample
     from sessionizer.fleet.stream_view import StreamView
 
 LOW_ROOM: Final = 512 * 2**20

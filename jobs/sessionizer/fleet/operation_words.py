@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from sessionizer.control.records.operation_record import Ending
+from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.home.clock import DAY, clock_time
 from sessionizer.lineage.canary.canary_record import BY_CANARY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.control.records.operation_record import OperationRecord
 
 TOLD_FOR_MS: Final = DAY
 """Ms for which ``status`` shows an abandoned operation."""

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import State
+from sessionizer.control.history.sample import Sample
+from sessionizer.control.records.operation_record import OperationRecord
+from sessionizer.control.records.supervision_records import (
+    DesiredState,
+    Health,
+    PauseRecord,
+    SupervisionRecord,
+    WatchRecord,
+)
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.control.timeouts import Timeouts
-from sessionizer.errors import DamagedFile
+from sessionizer.deployment.waiting import WaitingUpgrade
+from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.fleet.driver_rules import ACTED_WITHIN_MS, describe_end, has_given_up
 from sessionizer.fleet.finding import Action, Part, StreamHealth
 from sessionizer.fleet.judge import judge_health
 from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
 from sessionizer.home.clock import moment_text
 from sessionizer.home.names import Verb, dag_id
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import DrainRecord, Lineage
+from sessionizer.lineage.canary.canary_record import CanaryRecord
 from sessionizer.redaction import redact
-
-if TYPE_CHECKING:
-    from sessionizer.control.history.sample import Sample
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.records.supervision_records import Health, PauseRecord, SupervisionRecord, WatchRecord
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer.deployment.waiting import WaitingUpgrade
-    from sessionizer.errors import SessionizerError
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.active import DrainRecord, Lineage
-    from sessionizer.lineage.canary.canary_record import CanaryRecord
-    from sessionizer.state.lineages.table_changes import TableChange
-    from sessionizer.stream_spec.decisions import Change
-    from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.state.lineages.table_changes import TableChange
+from sessionizer.stream_spec.decisions import Change
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, MarkKind, oldest_record, read_history, read_marks
 from sessionizer.control.records.operation_record import pending_operation, read_operations
@@ -18,6 +19,7 @@ from sessionizer.control.records.supervision_records import (
     PAUSE_FILE,
     SUPERVISION_FILE,
     WATCH_FILE,
+    WatchRecord,
     read_desired,
 )
 from sessionizer.control.status.driver_status import read_status
@@ -30,6 +32,7 @@ from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.home_identity import GONE, identity_file
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import DRAINED_FILE, LINEAGE_FILE, examine_active, examine_drain, read_lineage
@@ -42,14 +45,8 @@ from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, read_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.table_changes import changes_of_active
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import SPEC_SUFFIXES, load_stream, spec_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sessionizer.control.records.supervision_records import WatchRecord
-    from sessionizer.home.record_file import RecordFile
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 log = logging.getLogger(__name__)
 WINDOW_MS: Final = 15 * MINUTE

@@ -8,16 +8,14 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_uri
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.names import catalog_names
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import Sink
+from sessionizer.stream_spec.document.stream import Sink
 
 QUESTIONS: Final = {
     SESSIONS: "select client, close_reason, count(*) as sessions, round(avg(duration_ms) / 1000, 1) as seconds "

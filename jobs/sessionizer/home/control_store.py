@@ -14,13 +14,14 @@ import re
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from fnmatch import filter as fitting
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, UnreadablePath, UnwritablePath
 from sessionizer.home.local_files import (
     TEMPORARY_SUFFIX,
     create_file,
@@ -32,15 +33,10 @@ from sessionizer.home.local_files import (
     unreadable,
     unwritable,
 )
-from sessionizer.home.roots import ON_HADOOP, outlive_connections_of_the_parent, uri_of
+from sessionizer.home.roots import ON_HADOOP, ControlPath, DataPath, outlive_connections_of_the_parent, uri_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from upath import UPath
-
-    from sessionizer.errors import UnreadablePath
-    from sessionizer.home.roots import ControlPath, DataPath
 
 
 ANSWERS_WITHIN_S: Final = 8.0

@@ -15,14 +15,23 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
-from sessionizer.errors import DamagedFile, InvalidSpec, SessionizerError, StoreUnreachable
+from sessionizer.errors import (
+    ControlUnreachable,
+    DamagedFile,
+    DiskFull,
+    InvalidSpec,
+    SessionizerError,
+    StoreUnreachable,
+    UnwritablePath,
+)
 from sessionizer.home.control_store import Store, names_below, require_listener, translate_to_os_error
-from sessionizer.home.json_record import parse_json
+from sessionizer.home.json_record import JsonObject, parse_json
 from sessionizer.home.local_files import (
     TEMPORARY_SUFFIX,
     close_to_others,
@@ -38,18 +47,14 @@ from sessionizer.home.roots import (
     CONTROL_VARIABLE,
     DATA_VARIABLE,
     ON_HADOOP,
+    ControlPath,
+    DataPath,
     store_path,
     uri_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from upath import UPath
-
-    from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import ControlPath, DataPath
 
 
 ANSWERS_WITHIN_S: Final = 10.0

@@ -10,17 +10,14 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from sessionizer.errors import DamagedFile, HomeCopied
 from sessionizer.home.control_store import Store, record_names, unreachable
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import RecordFile
-from sessionizer.home.roots import STREAMS, uri_of
+from sessionizer.home.roots import STREAMS, ControlPath, uri_of
 from sessionizer.home.stream_home import CONTROL
-
-if TYPE_CHECKING:
-    from sessionizer.home.roots import ControlPath
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _KEEP_NUMBERS: Final = frozenset(

@@ -15,15 +15,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, cast
 
 from annotated_types import Interval
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.roots import uri_of
-
-if TYPE_CHECKING:
-    from sessionizer.home.roots import ControlPath, DataPath
+from sessionizer.home.roots import ControlPath, DataPath, uri_of
 
 FORMAT: Final = "format"
 WRITER: Final = "writer"

@@ -17,21 +17,16 @@ import pwd
 import secrets
 import shutil
 import stat
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from stat import S_IMODE, S_IRWXO, S_IWOTH
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from sessionizer.errors import ControlUnreachable, DiskFull, UnreadablePath, UnwritablePath
-from sessionizer.home.roots import uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from sessionizer.home.roots import ControlPath, DataPath
-
+from sessionizer.home.roots import ControlPath, DataPath, uri_of
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 """Suffix of hidden files that are not complete yet."""

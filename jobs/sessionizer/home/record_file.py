@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnreadablePath
 from sessionizer.home.control_store import Store
-from sessionizer.home.json_record import add_stamp, parse_json, unknown_format
+from sessionizer.home.json_record import JsonObject, add_stamp, parse_json, unknown_format
 from sessionizer.home.local_files import first_line, unreadable
 from sessionizer.home.names import check_identifier
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import ControlPath, DataPath, uri_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import ControlPath, DataPath
     from sessionizer.home.stream_home import LineageHome
 
 

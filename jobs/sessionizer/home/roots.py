@@ -25,6 +25,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -34,8 +35,6 @@ from urllib.parse import unquote, urlsplit
 from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from upath import UPath
 
 

@@ -10,17 +10,13 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_files import make_writable, make_writable_control
 from sessionizer.home.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.names import IDENTIFIER_PATTERN, STREAMED, TABLES, check_identifier, check_name, is_name
-from sessionizer.home.roots import STREAMS, control_root, resolve_place, streams_folder, uri_of
-
-if TYPE_CHECKING:
-    from sessionizer.home.roots import ControlPath, DataPath
-
+from sessionizer.home.roots import STREAMS, ControlPath, DataPath, control_root, resolve_place, streams_folder, uri_of
 
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
 CHECKPOINT_RECORD: Final = "checkpoint.json"

@@ -11,14 +11,16 @@ import io
 import re
 import struct
 import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import google_crc32c
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
-from sessionizer.checkpoint.files import hadoop_file, hadoop_says
+from sessionizer.checkpoint.files import Files, hadoop_file, hadoop_says
 from sessionizer.checkpoint.log_entries import (
     COMMITS,
     FILES,
@@ -26,6 +28,8 @@ from sessionizer.checkpoint.log_entries import (
     OFFSETS,
     SOURCES,
     STATE,
+    CommitEntry,
+    OffsetEntry,
     commit_entry,
     offset_entry,
     query_id,
@@ -37,6 +41,10 @@ from sessionizer.checkpoint.state_files import (
     CHECKSUM,
     OPERATOR_FILE,
     SCHEMA_FILE,
+    Chain,
+    Operator,
+    StorePlace,
+    VersionFile,
     chain_of,
     ids_of,
     list_shared_files,
@@ -45,15 +53,6 @@ from sessionizer.checkpoint.state_files import (
     version_files,
 )
 from sessionizer.home.json_record import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from sessionizer.checkpoint.files import Files
-    from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry
-    from sessionizer.checkpoint.state_files import Chain, Operator, StorePlace, VersionFile
-
 
 _SST_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
 """Last bytes of a table of RocksDB."""

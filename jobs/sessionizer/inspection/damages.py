@@ -7,19 +7,16 @@ files with rows. Spark's reaction to each was seen with Spark 4.2 (tests/spark/i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.files import hadoop_file
+from sessionizer.checkpoint.files import Files, hadoop_file
 from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE
-from sessionizer.checkpoint.state_files import CHECKSUM, OPERATOR_FILE, SCHEMA_FILE, StorePlace, is_description
+from sessionizer.checkpoint.state_files import CHECKSUM, OPERATOR_FILE, SCHEMA_FILE, Chain, StorePlace, is_description
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.checkpoint.files import Files
-    from sessionizer.checkpoint.state_files import Chain
     from sessionizer.inspection.checkpoint_read import Checkpoint
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sessionizer.checkpoint.files import read_consistently
+from sessionizer.checkpoint.files import Files, read_consistently
 from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE, source_kind
+from sessionizer.checkpoint.state_files import Operator
+from sessionizer.home.roots import DataPath
 from sessionizer.inspection.checkpoint_read import Checkpoint, read_checkpoint
 from sessionizer.inspection.damages import (
+    CheckpointDamage,
     Effect,
     find_damaged_descriptions,
     find_damaged_logs,
     find_damaged_versions,
     find_left_checksums,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.checkpoint.files import Files
-    from sessionizer.checkpoint.state_files import Operator
-    from sessionizer.home.roots import DataPath
-    from sessionizer.inspection.damages import CheckpointDamage
 
 _ORDER: Final = list(Effect)
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"

@@ -19,16 +19,13 @@ On a cluster we set none of them, because only its operator knows how many cores
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.errors import InvalidSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-
 
 MORE: Final = "SESSIONIZER_DRIVER_ENVIRONMENT"
 """Variable with further names for drivers, separated by commas or blanks. ``*`` stands for any letters (``AWS_*``)."""

@@ -9,18 +9,15 @@ import secrets
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sessionizer
 from sessionizer.errors import ReleaseBroken
 from sessionizer.home.local_files import TEMPORARY_SUFFIX, unwritable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 _VERSIONS: Final = """
 import importlib.metadata as m, json, sys

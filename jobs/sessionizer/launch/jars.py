@@ -9,16 +9,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.errors import JarsNotFetched
 from sessionizer.home.local_files import unwritable
 from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import JVM_LOCALE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 LISTED: Final = Path(__file__).absolute().with_name("jars.xml")
 DIGESTS: Final = LISTED.with_suffix(".sha256")

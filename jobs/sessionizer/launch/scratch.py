@@ -18,14 +18,11 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from typing import Final
 
 SCRATCH: Final = "SESSIONIZER_SCRATCH"
 """Variable with the folder of the process and of its JVM."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.errors import DamagedFile, DataOwned, NothingToSave, SessionizerError, StreamDrained
@@ -30,22 +31,15 @@ from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.local_files import close_to_others
 from sessionizer.home.names import is_identifier, mint_id
 from sessionizer.home.record_file import ControlFile, LineageFile, RecordFile, content_to_store, have_folder
-from sessionizer.home.roots import data_root, is_local, uri_of
+from sessionizer.home.roots import DataPath, data_root, is_local, uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.fingerprint import (
     CHECKPOINT_FILE,
     present_fingerprint,
     write_checkpoint_record,
     write_fingerprint,
 )
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, begin_applied, write_lineage_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import LineageSpec
-
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, LineageSpec, begin_applied, write_lineage_spec
 
 Kept = TypeVar("Kept")
 

@@ -6,18 +6,14 @@ newest batch that brought rows to each table, which a driver compares with the t
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup, latest, sum_loads
+from sessionizer.core.key_group.group_load import NOTHING_OPEN, GroupLoad, OpenInGroup, OpenLoad, latest, sum_loads
 from sessionizer.home.json_record import JsonRecord, add_stamp, content_of, require_known_format
 from sessionizer.home.record_file import read_json, write_json
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from sessionizer.core.key_group.group_load import GroupLoad, OpenLoad
-    from sessionizer.home.roots import ControlPath
+from sessionizer.home.roots import ControlPath
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

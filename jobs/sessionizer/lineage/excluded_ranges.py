@@ -7,19 +7,15 @@ offset. So each replay of a batch leaves out the same rows.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from sessionizer.counts import count_text
-from sessionizer.home.json_record import UNSTAMPED
+from sessionizer.home.json_record import UNSTAMPED, JsonObject
 from sessionizer.home.record_file import ControlFile, LineageFile, have_folder
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import examine_active
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
 
 _POSITION_OF_RECORD: Final = re.compile(r"(.+)-(\d+)-(\d+)")
 

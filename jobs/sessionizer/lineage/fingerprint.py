@@ -19,11 +19,12 @@ import hashlib
 import importlib.metadata
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from importlib.resources.abc import Traversable
+from typing import Final
 
 import sessionizer
 from sessionizer.checkpoint.log_entries import offset_log
@@ -34,16 +35,9 @@ from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import LineageFile
 from sessionizer.home.roots import DATA_VARIABLE, uri_of
-from sessionizer.home.stream_home import CHECKPOINT_RECORD
+from sessionizer.home.stream_home import CHECKPOINT_RECORD, StreamHome
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.migrations.graph import revisions_before_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from importlib.resources.abc import Traversable
-
-    from sessionizer.home.stream_home import StreamHome
-
 
 PACKAGE: Final = "sessionizer"
 _DECLARED: Final = re.compile(rb"^DECIDES_NO_ROW\b", re.MULTILINE)

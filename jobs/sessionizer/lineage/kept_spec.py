@@ -9,25 +9,19 @@ deleted and made again keeps its name and gets another id. Offsets of the old on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from pydantic import ValidationError
 
 from sessionizer.errors import SourceReplaced
-from sessionizer.home.json_record import JsonRecord, UnfitValue
+from sessionizer.home.json_record import JsonObject, JsonRecord, UnfitValue
 from sessionizer.home.record_file import LineageFile
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.migrations.declared import AppliedMigration, pending_migrations, record_applied
 from sessionizer.stream_spec.document.rules import Migration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 SinkFolder: TypeAlias = str | None
 """``sink.path`` of a spec. None is the stream's own data."""

@@ -7,6 +7,7 @@ expression, under the guard that mappings have.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from sessionizer.errors import MigrationRefused
 from sessionizer.home.json_record import JsonRecord, Moment, typed_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from sessionizer.stream_spec.document.rules import Migration
 
 

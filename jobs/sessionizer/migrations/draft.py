@@ -7,12 +7,15 @@ because only the user knows what a new column is computed from.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from sessionizer.stream_spec.column_types import (
+    ColumnType,
+    DeclaredColumn,
     carry_over,
     changed_parts,
     declared_columns,
@@ -24,9 +27,6 @@ from sessionizer.stream_spec.column_types import (
 from sessionizer.stream_spec.sql_guard import normal_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from sessionizer.stream_spec.column_types import ColumnType, DeclaredColumn
     from sessionizer.stream_spec.decisions import Document
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING
 from sessionizer.migrations import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     import pyarrow as pa
 
     Change = Callable[[pa.Table], pa.Table]

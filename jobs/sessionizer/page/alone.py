@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hmac
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any, Final
 
-from fastapi import HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from sessionizer.page.app import HEADERS, PageHost, create_page
 from sessionizer.page.reader import PageReader
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from fastapi import FastAPI
 
 LOOPBACK: Final = "127.0.0.1"
 COOKIE: Final = "sessionizer_page"

@@ -9,14 +9,18 @@ The key or event id of a lookup comes in a header, because an address is kept in
 
 from __future__ import annotations
 
-from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
-from collections.abc import Set as AbstractSet  # noqa: TC003  as above
+from collections.abc import (
+    Callable,
+    Mapping,
+    Sequence,
+)
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
-from fastapi import Depends, FastAPI, Header, HTTPException, Query, Response
+from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
 
 from sessionizer.control.log_tail import tail
@@ -25,23 +29,16 @@ from sessionizer.control.records.process_records import own_file, read_launch
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key, read_refused_rows
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import DAY, HOUR, MINUTE, epoch_ms
 from sessionizer.home.names import Verb, dag_id, is_name, parse_supervising_dag
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.page.documents import live_document
-from sessionizer.page.reader import PageReader  # noqa: TC001  FastAPI reads the annotations
+from sessionizer.page.reader import PageReader
 from sessionizer.redaction import redact
 from sessionizer.stream_spec.spec_folder import find_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fastapi import Request
-
-    from sessionizer.fleet.stream_view import StreamView
-    from sessionizer.home.stream_home import StreamHome
-
 
 STATIC: Final = Path(__file__).parent / "static"
 TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

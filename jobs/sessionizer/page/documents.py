@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sessionizer.control.history.files import MarkKind, count_restarts
+from sessionizer.control.history.files import History, Mark, MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
-from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.records.driver_records import Heartbeat, Phase, PositionsRecord
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import DAY
-from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, path_to
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from sessionizer.control.history.files import History, Mark
-    from sessionizer.control.records.driver_records import PositionsRecord
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.fleet.stream_view import StreamView
-    from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, Origin, path_to
 
 OPERATIONS: Final = 20
 """Past operations that are listed, the newest."""

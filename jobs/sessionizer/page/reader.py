@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
-from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history, read_marks
+from sessionizer.control.history.sample import Sample
+from sessionizer.control.records.operation_record import OperationRecord, read_operations
 from sessionizer.control.records.supervision_records import PauseRecord
 from sessionizer.errors import SessionizerError, UnknownStream
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams, find_view, read_records
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.control_store import CachedValue
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
 from sessionizer.page.documents import Past, stream_document, stream_row
-from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.origin import Origin, origins_of
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import load_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from sessionizer.control.history.files import Mark
-    from sessionizer.control.history.sample import Sample
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.fleet.stream_view import StreamView
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.origin import Origin
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 FRESH_MS: Final = 2_000
 """Milliseconds for which the table of the fleet is shared by its readers."""

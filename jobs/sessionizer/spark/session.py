@@ -9,6 +9,7 @@ import importlib.metadata
 import logging
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,6 @@ from sessionizer.launch.scratch import hold_scratch, scratch_environment
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pyspark.sql import SparkSession
 
 

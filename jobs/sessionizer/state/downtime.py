@@ -5,19 +5,15 @@ It counts from the end of the driver to the end of the command. The start of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, read_operations
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.commands.restores import Rollback
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.home.stream_home import StreamHome
-
 
 BASE_S: Final = 20.0
 """Guess for a stream with nothing open: Spark makes the lineage and reads it back."""

@@ -6,8 +6,6 @@ may change the stream meanwhile. So the same questions are asked again under the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -17,12 +15,10 @@ from sessionizer.control.records.operation_record import (
     require_not_abandoned,
 )
 from sessionizer.errors import NothingToSave, OperationPastReturn, StreamBegun, StreamMovedOn
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.commands.registry import COMMANDS
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 
 def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRecord:

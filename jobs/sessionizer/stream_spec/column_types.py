@@ -6,17 +6,13 @@ What this module cannot tell is None. Spark is asked about it before a plan is a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.stream_spec.sql_guard import normal_sql, paths_in
-from sessionizer.stream_spec.sql_words import NAMES, WordKind, find_closing, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from sessionizer.stream_spec.sql_words import SqlWord
+from sessionizer.stream_spec.sql_words import NAMES, SqlWord, WordKind, find_closing, words_of
 
 _ALIASES: Final = {
     "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float", "dec": "decimal",

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.json_record import json_digest
 from sessionizer.stream_spec.document.names import EVENT_FIELDS, Sql
-from sessionizer.stream_spec.document.source import IN_BYTES
+from sessionizer.stream_spec.document.source import IN_BYTES, Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import ChangesWithSource, FieldEffect, Verdict
 from sessionizer.stream_spec.sql_guard import Scope, normal_sql, refuse_sql
 from sessionizer.stream_spec.sql_words import NAMES, WordKind, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.stream_spec.document.source import Source
-
 
 Document: TypeAlias = "dict[str, Any]"
 """A whole spec in the words of its file, as JSON has them."""

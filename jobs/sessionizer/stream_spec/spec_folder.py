@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +16,13 @@ from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.home.local_files import file_kind, open_regular
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.roots import DataPath, resolve_place
 from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer.stream_spec.document.source import READ_BESIDE
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_text import MOST_BYTES, YamlDocument, invalid_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.decisions import Document
 
 

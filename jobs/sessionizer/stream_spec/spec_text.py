@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, cast, get_args, get_origin
 
 import yaml
+from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails
 
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
@@ -20,14 +24,6 @@ from sessionizer.stream_spec.document.names import MISSING, REFUSED, Section, Ve
 from sessionizer.stream_spec.document.reader_options import holds_secret
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from pydantic import ValidationError
-    from pydantic_core import CoreSchema, ErrorDetails
-
 
 MOST_BYTES: Final = 1_048_576
 DEEPEST: Final = 50

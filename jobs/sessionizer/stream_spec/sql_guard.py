@@ -12,9 +12,10 @@ Two texts are the same expression only if that is certain. In doubt they differ.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.stream_spec.sql_words import (
     BEYOND_THE_ROW,
@@ -27,18 +28,13 @@ from sessionizer.stream_spec.sql_words import (
     REFLECTION,
     SCALAR,
     VARYING,
+    SqlWord,
     WordKind,
     calls,
     find_closing,
     find_qualified_name,
     words_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from sessionizer.stream_spec.sql_words import SqlWord
-
 
 HIDDEN_COLUMN: Final = "_metadata"
 """A column that Spark adds: the place of the row's file and the time of its last change."""

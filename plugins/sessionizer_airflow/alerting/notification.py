@@ -7,10 +7,11 @@ import importlib
 import json
 import logging
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.sdk import BaseNotifier
 from airflow.sdk.definitions.callback import SyncCallback
@@ -19,9 +20,10 @@ from asgiref.sync import sync_to_async
 
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import read_status
+from sessionizer.control.status.driver_status import DriverStatus, read_status
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.fleet.finding import StreamHealth
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
@@ -30,13 +32,6 @@ from sessionizer.redaction import redact
 from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.fleet.finding import StreamHealth
-
 
 log = logging.getLogger(__name__)
 

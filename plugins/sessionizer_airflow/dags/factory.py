@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from airflow.sdk import DAG
 
 from sessionizer.errors import STREAMS_FOLDER, InvalidSpec
 from sessionizer.home.names import check_name, is_name
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import StreamFolder, spec_files, survey_streams
 from sessionizer_airflow.dags.all_streams import compaction_dag, maintenance_dag, orphans_dag, savepoints_dag
 from sessionizer_airflow.dags.one_stream import report_dag, steering_dags, supervise_dag
@@ -18,13 +22,6 @@ from sessionizer_airflow.errors import BrokenSpecs
 from sessionizer_airflow.operating.approval import ApprovalSettings
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
-
-    from airflow.sdk import DAG
-
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(frozen=True, kw_only=True)

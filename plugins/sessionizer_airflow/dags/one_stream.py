@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Param
 
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.names import Verb, dag_id
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.alerting.notification import watch_deadline
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.launching.spark_submit import report_argv
@@ -18,7 +19,6 @@ from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import dag_options, steering_dag_options
 
 if TYPE_CHECKING:
-    from sessionizer.stream_spec.document.stream import StreamSpec
     from sessionizer_airflow.dags.factory import Wiring
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ from sessionizer_airflow.operating.results import CARRY_OUT, tell_of_failure, te
 from sessionizer_airflow.project import platform_dag_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sessionizer_airflow.dags.factory import Wiring
 
 

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from sessionizer.deployment.releases import release_for_next_start, require_release
+from sessionizer.control.records.process_records import LaunchRecord
+from sessionizer.deployment.releases import InstalledRelease, release_for_next_start, require_release
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import has_own_python, jar_folder
 from sessionizer.stream_spec.spec_folder import read_spec_file
-from sessionizer_airflow.launching.cluster import ClusterLauncher, KubernetesManager
+from sessionizer_airflow.launching.cluster import ClusterLauncher, ClusterManager, KubernetesManager
 from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of, store_variables
-from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.spark_submit import SparkJob, submit_command
+from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, LocalLauncher
+from sessionizer_airflow.launching.spark_submit import DriverCall, SparkJob, submit_command
 from sessionizer_airflow.launching.yarn import ResourceManager, YarnManager
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.control.records.process_records import LaunchRecord
-    from sessionizer.deployment.releases import InstalledRelease
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.cluster import ClusterManager
-    from sessionizer_airflow.launching.local import DriverObservation, DriverTraces
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-    from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import Project
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,27 +7,27 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.log_tail import fit_to_show
 from sessionizer.control.records.process_records import LAUNCH_FILE, SUBMITTED, LaunchRecord, is_alive
 from sessionizer.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
-from sessionizer_airflow.launching.local import DriverObservation, cause_of_exit, end_process, start_detached
-from sessionizer_airflow.launching.spark_submit import submitter_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.local import DriverTraces
-    from sessionizer_airflow.launching.spark_submit import DriverCall
-
+from sessionizer_airflow.launching.local import (
+    DriverObservation,
+    DriverTraces,
+    cause_of_exit,
+    end_process,
+    start_detached,
+)
+from sessionizer_airflow.launching.spark_submit import DriverCall, submitter_environment
 
 ANSWER_LIMIT_SECONDS = 60.0
 """Timeout of a manager's program. It is a JVM that takes seconds to start, and retries on its own."""

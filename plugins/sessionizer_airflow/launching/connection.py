@@ -8,24 +8,19 @@ Options of a job and Spark's settings are visible to other users, so a key goes 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sessionizer.errors import UnusableConnection
 from sessionizer.launch.driver_environment import cluster_locale, is_local_master, launch_settings
-from sessionizer.launch.installation import driver_python, has_own_python
+from sessionizer.launch.installation import PackageArchive, driver_python, has_own_python
 from sessionizer_airflow.internals import resolve_connection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.launch.installation import PackageArchive
-
 
 CONNECTION = "spark_default"
 MASTERS = "local[n], spark://host:7077, yarn or k8s://https://host:6443"

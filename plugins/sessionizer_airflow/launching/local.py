@@ -6,28 +6,24 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from sessionizer.causes.cause import Cause
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, ProcessIdentity, identify, is_alive
+from sessionizer.deployment.releases import InstalledRelease
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, HomeNotShared, ProgramMissing
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import LOG_VARIABLE, open_log_file
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.scratch import scratch_environment
-from sessionizer_airflow.launching.spark_submit import job_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from sessionizer.causes.cause import Cause
-    from sessionizer.deployment.releases import InstalledRelease
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.spark_submit import DriverCall
+from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 
 
 @dataclass(frozen=True, kw_only=True)

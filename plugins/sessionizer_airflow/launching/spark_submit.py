@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.home.names import check_identifier, check_name
 from sessionizer.launch.driver_environment import DRIVER_MEMORY, LOCALE_VARIABLES, driver_environment
-from sessionizer.launch.installation import driver_python
+from sessionizer.launch.installation import PackageArchive, driver_python
 from sessionizer_airflow.internals import built_command
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sessionizer.launch.installation import PackageArchive
     from sessionizer_airflow.project import Folders
 
 

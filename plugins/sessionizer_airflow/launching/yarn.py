@@ -10,10 +10,11 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from xml.etree import ElementTree
 
 from sessionizer.causes.table import CAUSES
@@ -22,10 +23,6 @@ from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
 from sessionizer.redaction import redact_and_cut
 from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.local import DriverObservation, cause_of_exit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FOLDERS: Final = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
 """Environment variables that name the folder of a cluster's configuration, as spark-submit reads them."""

@@ -8,9 +8,12 @@ from neither. The process that makes the mark calls the listener.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow.listeners import hookimpl
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.state import TaskInstanceState
 
 from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, examine_desired
 from sessionizer.home.names import parse_supervising_dag
@@ -19,11 +22,6 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
 from sessionizer_airflow.operators.desired_state import stop_for_good
 from sessionizer_airflow.project import Project
-
-if TYPE_CHECKING:
-    from airflow.models.dagrun import DagRun
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.state import TaskInstanceState
 
 OPERATOR: Final = "SuperviseStream"
 MARKED: Final = "manually set"

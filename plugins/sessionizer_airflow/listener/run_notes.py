@@ -7,16 +7,13 @@ the note is written or rolled back with the change.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from airflow.listeners import hookimpl
+from airflow.models.dagrun import DagRun
 
 from sessionizer_airflow.internals import find_returned_tasks
 from sessionizer_airflow.operating.request import id_of_run
 from sessionizer_airflow.operating.results import is_operate, join_label, result_of, title_of
-
-if TYPE_CHECKING:
-    from airflow.models.dagrun import DagRun
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseNotifier
+from airflow.sdk import BaseNotifier, Context
 
-from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, require_request, write_request
+from sessionizer.control.records.operation_record import (
+    IN_AIRFLOW,
+    OperationRecord,
+    OperationStage,
+    require_request,
+    write_request,
+)
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.registry import COMMANDS
@@ -23,16 +30,7 @@ from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.request import Request, operation_id
 from sessionizer_airflow.operating.results import TEMPLATE, show_label, window_for_approval
-from sessionizer_airflow.project import read_approvers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import Context
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer_airflow.project import Project
-
+from sessionizer_airflow.project import Project, read_approvers
 
 DEFAULTS: Final = {"SESSIONIZER_APPROVAL_PATIENCE": "4 hours"}
 

@@ -8,13 +8,15 @@ Kubernetes, in the settings of the job.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.sdk import Connection, Param
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from sessionizer.state.commands.command import Option
 from sessionizer.state.commands.seeds import (
     PASSWORD,
     Seed,
@@ -22,14 +24,7 @@ from sessionizer.state.commands.seeds import (
 )
 from sessionizer_airflow.errors import UnusableDatabaseConnection
 from sessionizer_airflow.launching.connection import SparkTarget
-from sessionizer_airflow.operating.request import form_fields, purposes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from sessionizer.state.commands.command import Option
-    from sessionizer_airflow.operating.request import Request
-
+from sessionizer_airflow.operating.request import Request, form_fields, purposes
 
 _LONGEST: Final = 1000
 

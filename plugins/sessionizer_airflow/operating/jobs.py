@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
-from airflow.sdk import AssetAlias, BaseOperator
+from airflow.sdk import AssetAlias, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
+from pydantic import JsonValue
 
 from sessionizer.control.records.operation_record import (
     REQUEST_FILE,
@@ -23,6 +25,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.errors import SessionizerError, StreamBegun, TerminalError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
 from sessionizer.state.commands.registry import COMMANDS
@@ -50,18 +53,8 @@ from sessionizer_airflow.operating.results import (
 )
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.pages.links import ProofLink
-from sessionizer_airflow.project import OPERATE, find_requester
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from airflow.sdk import Context
-    from pydantic import JsonValue
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.project import Project
-    from sessionizer_airflow.supervision.policy import SupervisionSettings
-
+from sessionizer_airflow.project import OPERATE, Project, find_requester
+from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 REWRITTEN: Final = AssetAlias("sessionizer.rewritten", group="sessionizer")
 """Alias for the tables of the stream that was operated on, because only the form names the stream."""

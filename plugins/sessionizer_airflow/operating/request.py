@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of
 from sessionizer.home.names import check_identifier, check_name
 from sessionizer.home.roots import is_uri
+from sessionizer.state.commands.command import Command, Option
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.seeds import (
@@ -25,12 +27,7 @@ from sessionizer.state.commands.seeds import (
 from sessionizer.stream_spec.document.names import Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from airflow.sdk import Context
-
-    from sessionizer.state.commands.command import Command, Option
 
 
 SAVEPOINT: Final = "savepoint"

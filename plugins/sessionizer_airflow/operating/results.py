@@ -6,18 +6,30 @@ A task's label is in Airflow's list of tasks, in the column Map Index. A run's l
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.records.operation_record import REQUEST_FILE, Ending, pending_operation, unbegun_commands
+from sessionizer.control.records.operation_record import (
+    REQUEST_FILE,
+    Ending,
+    OperationRecord,
+    pending_operation,
+    unbegun_commands,
+)
 from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
+from sessionizer.home.json_record import JsonObject
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.upgrades import Upgrade
+from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
@@ -25,18 +37,6 @@ from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
 from sessionizer_airflow.project import OF_WINDOW, OPERATE, UPGRADE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from airflow.sdk import Context
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import UpgradePolicy
-
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""

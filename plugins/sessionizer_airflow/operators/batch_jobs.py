@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.errors import TerminalError
@@ -18,10 +20,6 @@ from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget, st
 from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.sdk import Context
-
     from sessionizer_airflow.project import Project
 
 

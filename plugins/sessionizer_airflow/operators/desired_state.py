@@ -16,9 +16,10 @@ down.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.operation_record import pending_operation
@@ -30,14 +31,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import is_dag_paused
-from sessionizer_airflow.project import find_requester
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import Context
-
-    from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import Project, find_requester
 
 
 def ask_pause(

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement, judge_stream, prune_scheduled, reason
+from sessionizer.stream_spec.document.stream import Savepoints
 from sessionizer.stream_spec.spec_folder import survey_streams
+from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.launching.spark_submit import compaction_argv, savepoint_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
+from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow.sdk import Context
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import Savepoints
-    from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.project import Project
-
     Say = Callable[[str], None]
     Tell = Callable[[Alert], None]
 

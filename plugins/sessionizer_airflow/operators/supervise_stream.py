@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.supervision_records import (
@@ -22,26 +23,19 @@ from sessionizer.errors import SessionizerError
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.alerting.notification import health_now, notify
 from sessionizer_airflow.errors import PersonNeeded, SupervisionEnded, WatchCancelled, fit_lines
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.local import Launcher
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.desired_state import CLEARED, handle_kill
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import alert_on_surprise, subject
 from sessionizer_airflow.triggers import StreamTrigger
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.sdk import Context
-
-    from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.launching.local import Launcher
-    from sessionizer_airflow.project import Project
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
-
 
 SHOWN = "stream_state"
 """Context variable with the health of the stream, which a list of task instances shows in its column Map Index."""

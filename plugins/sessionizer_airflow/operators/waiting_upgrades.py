@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
@@ -17,6 +18,7 @@ from sessionizer.deployment.waiting import (
     Member,
     Pace,
     UpgradeState,
+    WaitingUpgrade,
     choose_next,
     decide_upgrade,
     find_waiting,
@@ -24,22 +26,15 @@ from sessionizer.deployment.waiting import (
 )
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import examine_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.upgrades import Upgrade
-from sessionizer.stream_spec.document.stream import UpgradePolicy
+from sessionizer.stream_spec.document.stream import StreamSpec, UpgradePolicy
 from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.project import OF_WINDOW
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.deployment.waiting import WaitingUpgrade
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import StreamSpec
-    from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import OF_WINDOW, Project
 
 
 def runs_to_begin(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
-from collections.abc import Set as AbstractSet  # noqa: TC003  as above
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import (
+    Callable,
+    Collection,
+)
+from collections.abc import Set as AbstractSet
+from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
 from airflow.models.dag import DagModel
@@ -26,7 +30,7 @@ from sessionizer.fleet.table_queries import table_places
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import Verb, dag_id, parse_supervising_dag
-from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
@@ -35,12 +39,6 @@ from sessionizer.state.proof.page import page_of
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project, read_approvers
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
-
 
 LINES_SHOWN = 500
 HEADERS = {

@@ -9,20 +9,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow.sdk import BaseOperatorLink
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.configuration import conf
+from airflow.sdk.types import TaskInstanceKey
 
 from sessionizer.home.names import Verb, dag_id, mint_prefix
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.proof.page import list_kept_pages
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import PLATFORM
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator
-    from airflow.sdk.types import TaskInstanceKey
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from sessionizer.home.stream_home import StreamHome
 
 
 PREFIX: Final = "/sessionizer"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
@@ -15,14 +15,17 @@ from sessionizer.control.lease import fence, read_lease
 from sessionizer.control.log_tail import last_words
 from sessionizer.control.records.process_records import LAUNCH_FILE, read_launch, request_stop
 from sessionizer.control.records.supervision_records import TOLD_OF_STUCK
-from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import fail_unstarted
+from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.local import DriverObservation, DriverTraces
+from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, Launcher
 from sessionizer_airflow.launching.spark_submit import DriverCall
+from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.decide import (
     Action,
     Adopt,
@@ -42,21 +45,10 @@ from sessionizer_airflow.supervision.failures import (
     remedy_after_giving_up,
     reset_budget,
 )
-from sessionizer_airflow.supervision.observe import read_situation
-from sessionizer_airflow.supervision.tell import alert_on_unattended, describe, level_of
+from sessionizer_airflow.supervision.observe import Situation, read_situation
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.tell import Say, alert_on_unattended, describe, level_of
 from sessionizer_airflow.supervision.watch import Ledger
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.launching.local import Launcher
-    from sessionizer_airflow.project import Folders
-    from sessionizer_airflow.supervision.observe import Situation
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.tell import Say
 
 
 @dataclass

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
-from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import Stall, State
+from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT, Cause
+from sessionizer.control.records.supervision_records import DesiredState, SupervisionRecord
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import is_command, name_process
+from sessionizer.lineage.canary.canary_record import UnstartedLineage
 from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
@@ -20,15 +20,8 @@ from sessionizer_airflow.supervision.failures import (
     reason_to_give_up,
     remedy_after_giving_up,
 )
-
-if TYPE_CHECKING:
-    from sessionizer.causes.cause import Cause
-    from sessionizer.control.records.supervision_records import SupervisionRecord
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.lineage.canary.canary_record import UnstartedLineage
-    from sessionizer_airflow.supervision.observe import Situation
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
-
+from sessionizer_airflow.supervision.observe import Situation
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 EXIT_GRACE_MS = 60_000
 """Ms that a process may take to end after its exit record, because Spark shuts down in between."""

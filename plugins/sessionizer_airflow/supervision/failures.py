@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.cause import Cause
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import RetryEffect
@@ -12,7 +13,6 @@ from sessionizer.home.names import is_command, name_process
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
-    from sessionizer.causes.cause import Cause
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.lineage.canary.canary_record import UnstartedLineage
     from sessionizer_airflow.supervision.policy import SupervisionPolicy

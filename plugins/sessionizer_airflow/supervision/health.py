@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.supervision_records import (
@@ -16,13 +15,11 @@ from sessionizer.control.records.supervision_records import (
     examine_desired,
 )
 from sessionizer.errors import SessionizerError
+from sessionizer.fleet.finding import StreamHealth
 from sessionizer.fleet.judge import WORKING
 from sessionizer.home.clock import describe_duration, epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-
-if TYPE_CHECKING:
-    from sessionizer.fleet.finding import StreamHealth
-    from sessionizer.home.stream_home import StreamHome
 
 
 def examine_health(

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sessionizer.control.records.supervision_records import DesiredState, read_desired
-from sessionizer.control.status.driver_status import State, read_status
-from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.control.records.supervision_records import Desired, DesiredState, read_desired
+from sessionizer.control.status.driver_status import DriverStatus, State, read_status
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation, read_unfinished
 from sessionizer.control.timeouts import Timeouts
-from sessionizer.lineage.canary.canary_record import examine_unstarted
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.supervision_records import Desired
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.canary_record import UnstartedLineage
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
-
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.canary.canary_record import UnstartedLineage, examine_unstarted
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 NOT_WORKING: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 

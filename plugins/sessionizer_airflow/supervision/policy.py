@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 from sessionizer.control.timeouts import STALE_AFTER_MS, STALE_ALERT_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.stream_spec.document.names import duration_from, variable_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
-from sessionizer.control.status.driver_status import State
+from sessionizer.control.records.supervision_records import SupervisionRecord
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.errors import RetryEffect
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import name_process
@@ -15,19 +17,14 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, RollBack, StandBy, Wait
 from sessionizer_airflow.supervision.failures import (
     GO_ON,
+    Failure,
     cut_to_line,
     is_rollback_due,
     reason_to_give_up,
     remedy_after_giving_up,
 )
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.supervision_records import SupervisionRecord
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer_airflow.supervision.failures import Failure
-    from sessionizer_airflow.supervision.observe import Situation
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.observe import Situation
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
 """States between which a stream may alternate every few seconds: no change worth a line."""

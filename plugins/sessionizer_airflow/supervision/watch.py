@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.deployment.releases import release_to_return
 from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
+    Failure,
     add_failure,
     add_unseen,
     end_wait,
@@ -22,7 +25,8 @@ from sessionizer_airflow.supervision.failures import (
     is_rollback_due,
     note_told,
 )
-from sessionizer_airflow.supervision.observe import read_situation
+from sessionizer_airflow.supervision.observe import Situation, read_situation
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import (
     alert_on_failure,
     alert_on_waiting,
@@ -32,16 +36,6 @@ from sessionizer_airflow.supervision.tell import (
     milestone,
     subject,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.supervision.failures import Failure
-    from sessionizer_airflow.supervision.observe import Situation
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 
 @dataclass(frozen=True)

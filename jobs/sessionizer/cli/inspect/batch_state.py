@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,6 +13,7 @@ from sessionizer.cli.inspect.words import groups_text, keys_text, moment, sessio
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.core.definition.rules import SessionRules
 from sessionizer.counts import count_text, state_text
 from sessionizer.errors import InvalidSpec, NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
@@ -23,11 +25,8 @@ from sessionizer.state.savepoints.listing import complete_savepoint, list_savepo
 from sessionizer.state.savepoints.manifest import SavepointKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.contents import GroupContents
     from sessionizer.spark.state.open_events import KeptState
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 
@@ -15,14 +16,10 @@ from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec
 from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key
+from sessionizer.home.json_record import JsonObject
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.lineages.committed_batch import find_retained_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
 
 WITHIN_S: Final = 30.0
 """Seconds for which the command waits for a driver, and after which it opens no further file of a table."""

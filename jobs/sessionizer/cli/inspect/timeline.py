@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from sessionizer.checkpoint.file_lists import files_of_batch
-from sessionizer.checkpoint.files import read_consistently
-from sessionizer.checkpoint.log_entries import EVENTS, source_kind
-from sessionizer.checkpoint.state_files import version_files
+from sessionizer.checkpoint.files import Files, read_consistently
+from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry, source_kind
+from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
@@ -21,19 +22,11 @@ from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.roots import folder_at, is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.committed_batch import find_retained_batch
+from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
 from sessionizer.state.lineages.table_changes import rows_of_batches
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sessionizer.checkpoint.files import Files
-    from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry
-    from sessionizer.checkpoint.state_files import StorePlace, VersionFile
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 
 @dataclass(frozen=True, slots=True)

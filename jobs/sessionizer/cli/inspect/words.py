@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -11,21 +12,19 @@ from rich.console import Console
 from rich.table import Table
 
 from sessionizer.checkpoint.log_entries import source_kind
+from sessionizer.checkpoint.state_files import Operator
 from sessionizer.cli.places import AsJson, Master, spark_master
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.counts import count_text
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
 from sessionizer.home.clock import moment_text
 from sessionizer.home.roots import folder_at, is_local
+from sessionizer.inspection.damages import CheckpointDamage
+from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from sessionizer.checkpoint.state_files import Operator
     from sessionizer.core.key_group.contents import GroupContents, KeyWeight
-    from sessionizer.inspection.damages import CheckpointDamage
     from sessionizer.inspection.inspect import Inspection
-    from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 
 NEVER: Final = "never"

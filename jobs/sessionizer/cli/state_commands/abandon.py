@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import typer
 
@@ -12,7 +12,12 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.lease import acquire, read_lease
 from sessionizer.control.maintenance import end_job
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.operation_record import abandon_unbegun, pending_operation, unbegun_commands
+from sessionizer.control.records.operation_record import (
+    OperationRecord,
+    abandon_unbegun,
+    pending_operation,
+    unbegun_commands,
+)
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.control.records.supervision_records import DesiredState, end_maintenance, read_desired
 from sessionizer.errors import LeaseHeld
@@ -20,14 +25,9 @@ from sessionizer.home.clock import moment_text
 from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.lineages.origin import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
 
 
 def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -37,6 +38,7 @@ from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     REQUEST_FILE,
     Ending,
+    OperationRecord,
     OperationStage,
     require_not_abandoned,
 )
@@ -47,12 +49,13 @@ from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import DamagedFile, InvalidSpec, StreamBegun, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
+from sessionizer.state.commands.command import Command, Plan
 from sessionizer.state.commands.moves import Rescale, Switch, decide_switch, require_switch
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
@@ -62,6 +65,7 @@ from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import rollback_of
 from sessionizer.state.savepoints.listing import complete_savepoint, keep_from_removal, list_savepoints
+from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
     changes_between,
@@ -69,21 +73,14 @@ from sessionizer.stream_spec.decisions import (
     list_decisions,
     spec_fingerprint,
 )
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.state.commands.runner import SparkRunner
-    from sessionizer.state.commands.command import Command, Plan
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
 

@@ -9,6 +9,7 @@ import getpass
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from inspect import Parameter, Signature
@@ -30,8 +31,9 @@ from sessionizer.cli.places import (  # read when a command line is built
 )
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import say, start_spark, translate_failures
-from sessionizer.control.operation import new_operation
-from sessionizer.control.plan_changes import require_approved
+from sessionizer.control.execution import Step, StepRunner
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.plan_changes import Decided, require_approved
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -52,23 +54,17 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer.state.commands.command import Command
+from sessionizer.lineage.canary.judge import CanaryTerms
+from sessionizer.state.commands.command import Command, Option, Plan
 from sessionizer.state.commands.steps import Canary, StartLineage, Stop
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.preconditions import find_changed_lineage
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.execution import Step, StepRunner
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.plan_changes import Decided
-    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.spark.state.commands.runner import SparkRunner
-    from sessionizer.state.commands.command import Option, Plan
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 Asked = TypeVar("Asked", bound=Command)

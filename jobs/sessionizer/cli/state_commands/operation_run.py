@@ -6,16 +6,17 @@ Every verb that changes a stream's state comes through here (docs/adr/0125).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sessionizer.cli.terminal import say, translate_failure
-from sessionizer.control.execution import execute
+from sessionizer.control.execution import StepRunner, execute
+from sessionizer.control.lease import Lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     Ending,
+    OperationRecord,
     OperationStage,
     forget_approved,
     pending_operation,
@@ -23,19 +24,13 @@ from sessionizer.control.records.operation_record import (
     unbegun_commands,
     write_request,
 )
-from sessionizer.control.records.supervision_records import DesiredState, read_desired
+from sessionizer.control.records.supervision_records import Desired, DesiredState, read_desired
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_own_home_of_lineage
 from sessionizer.state.preconditions import require_as_planned
-
-if TYPE_CHECKING:
-    from sessionizer.control.execution import StepRunner
-    from sessionizer.control.lease import Lease
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.records.supervision_records import Desired
-    from sessionizer.home.stream_home import StreamHome
 
 
 def carry_out(

@@ -8,29 +8,24 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.history.sample import Sample, combine, minute_of
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import DAY, HOUR, epoch_ms
 from sessionizer.home.control_store import Store, record_names
-from sessionizer.home.json_record import JsonRecord, Moment, add_stamp
+from sessionizer.home.json_record import JsonObject, JsonRecord, Moment, add_stamp
 from sessionizer.home.names import check_identifier
 from sessionizer.home.record_file import ControlFile, RecordFile, parse_object
+from sessionizer.home.roots import ControlPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact_and_cut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import ControlPath
-    from sessionizer.home.stream_home import StreamHome
-
 
 TEXT_LIMIT: Final = 500
 """Characters of a mark's text."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.home.clock import MINUTE
-from sessionizer.home.json_record import JsonRecord, Moment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sessionizer.home.json_record import JsonObject
+from sessionizer.home.json_record import JsonObject, JsonRecord, Moment
 
 SAMPLE_MS: Final = MINUTE
 """Milliseconds of a sample. A shorter one would not fit a week of a stream into 5 MB."""

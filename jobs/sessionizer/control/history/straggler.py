@@ -15,17 +15,15 @@ events. ``group`` is the key group of a key. A sample of the history has the tex
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonRecord, Moment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NAMED_AFTER: Final = 2
 """Number of batches that a straggler has held up when it is named."""

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 from openlineage.client import OpenLineageClient
 from openlineage.client import event_v2 as events
-from openlineage.client.facet_v2 import error_message_run, job_type_job, parent_run, tags_run
+from openlineage.client.facet_v2 import JobFacet, RunFacet, error_message_run, job_type_job, parent_run, tags_run
 from openlineage.client.uuid import generate_static_uuid
 
 from sessionizer import __version__
 from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
-    from openlineage.client.facet_v2 import JobFacet, RunFacet
-
     from sessionizer.control.openlineage.reporter import Run, RunName
 
 events.set_producer(f"urn:streaming-state:{__version__}")

@@ -6,31 +6,26 @@ It sends from a thread of its own, and no failure of it reaches the run.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from sessionizer.control.history.files import KEPT_MS, Mark, MarkKind, read_marks
+from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import resolve_place
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact_and_cut
-from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
-
-    from sessionizer.control.records.driver_records import Heartbeat
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.source import Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 Say: TypeAlias = "Callable[[str], object]"
 

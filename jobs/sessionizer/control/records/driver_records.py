@@ -20,18 +20,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.history.straggler import Straggler
 from sessionizer.home.clock import MINUTE
-from sessionizer.home.json_record import JsonRecord, Moment
+from sessionizer.home.json_record import JsonObject, JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import is_local
-
-if TYPE_CHECKING:
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
-
+from sessionizer.home.stream_home import StreamHome
 
 YEAR_9999_MS: Final = 253_370_764_800_000
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.errors import (
@@ -32,10 +32,8 @@ from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, Record, RecordFile, have_folder
 from sessionizer.home.roots import uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
 
 
 class OperationStage(StrEnum):

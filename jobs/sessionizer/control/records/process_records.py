@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.errors import HomeNotShared
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, unreachable
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, RecordFile
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact_and_cut
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.home.stream_home import StreamHome
-
 
 _PROC: Final = Path("/proc")
 _ENDED_STATES: Final = frozenset({b"Z", b"X", b"x"})

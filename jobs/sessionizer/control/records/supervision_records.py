@@ -10,17 +10,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import JsonRecord, Moment
-from sessionizer.home.record_file import ControlFile, Reading
-
-if TYPE_CHECKING:
-    from sessionizer.home.record_file import RecordFile
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.record_file import ControlFile, Reading, RecordFile
+from sessionizer.home.stream_home import StreamHome
 
 
 class DesiredState(StrEnum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sessionizer.causes.cause import KILLED, find_start_problem
+from sessionizer.causes.cause import KILLED, Cause, StartProblem, find_start_problem
 from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
@@ -27,12 +27,9 @@ from sessionizer.control.records.process_records import (
 from sessionizer.control.records.supervision_records import Desired, DesiredState, examine_desired
 from sessionizer.control.status.batch_progress import running_line
 from sessionizer.control.timeouts import Timeouts
+from sessionizer.home.json_record import JsonObject
 from sessionizer.home.record_file import Reading
-
-if TYPE_CHECKING:
-    from sessionizer.causes.cause import Cause, StartProblem
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 
 class State(StrEnum):

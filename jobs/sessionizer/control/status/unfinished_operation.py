@@ -6,20 +6,21 @@ Until it is over no driver starts. If its process was killed, the stream stays d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation, unbegun_commands
-from sessionizer.control.records.supervision_records import DesiredState
+from sessionizer.control.records.operation_record import (
+    IN_AIRFLOW,
+    OperationRecord,
+    pending_operation,
+    unbegun_commands,
+)
+from sessionizer.control.records.supervision_records import Desired, DesiredState
+from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, clock_time
+from sessionizer.home.json_record import JsonObject
 from sessionizer.home.names import Verb, dag_id
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.records.supervision_records import Desired
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 UNATTENDED_AFTER_MS: Final = 10 * MINUTE
 """Milliseconds: longer than Airflow waits between two tries, plus the start of Spark on a busy machine."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.core.definition.plain_values import format_value
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
 
 SESSION_ID_LENGTH: Final = 32
 BYTES_OF_VALUE: Final = 8

@@ -16,20 +16,15 @@ The other stretches are open: a later batch may add to them or split them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sessionizer.core.definition.event import AdmittedEvent, session_id
+from sessionizer.core.definition.event import AdmittedEvent, Batch, Event, session_id
 from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
 from sessionizer.core.definition.plain_values import order_of
-from sessionizer.core.definition.rules import NEVER_MS, Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-
-    from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.rules import SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 
 
 @dataclass(frozen=True, slots=True)

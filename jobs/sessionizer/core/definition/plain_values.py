@@ -6,15 +6,13 @@ Arrow's ``to_pylist`` fails at the first instant that ``datetime`` cannot hold, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:

@@ -5,13 +5,10 @@ Only this file and the oracle ask which clock (``rules.time_mode`` of a spec) a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from typing import Final, NamedTuple
 
 NEVER_MS: Final = 2**62
 """A moment, or a timeout, that is never reached. Twice this, less one, still fits a signed 64-bit column.

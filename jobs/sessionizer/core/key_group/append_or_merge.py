@@ -6,8 +6,9 @@ the group only appends. The cost then depends on the new events, not on the open
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +20,7 @@ from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup, lat
 from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import drop_deleted, find_appended_tables, mark_admitted, read_admission_threshold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from sessionizer.core.wire.schema import Payload
+from sessionizer.core.wire.schema import Payload
 
 
 class Admitted(NamedTuple):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.core.key_group.merging import ends_of_open, instants, lay_out, sessions_of
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode_log, pieces
 from sessionizer.core.wire.event_size import json_objects, sizes_of_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from sessionizer.core.definition.rules import SessionRules
-
 
 _RENAMED = {"ended_at": "last_event_at", "close_reason": "would_close_reason"}
 _WOULD_END = "would_end_at"

@@ -16,9 +16,10 @@ each group of a Python process would read it from the state and decode it in eac
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +27,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sessionizer.core.definition.outcome import CloseReason
-from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.definition.rules import NEVER_MS, Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode, encode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from sessionizer.core.definition.rules import Caps
-
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

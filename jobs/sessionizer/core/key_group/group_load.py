@@ -7,12 +7,9 @@ read records that have loads.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
+from typing import Any, Final
 
 AGE_LIMITS: Final = {"1m": 60_000, "10m": 600_000, "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000}
 """Milliseconds below which an open session has each age. All others have the age ``OLDER``."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from sessionizer.core.key_group.cutting import REASONS, int64s, whole_column
+from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Int64s, Positions, int64s, whole_column
 from sessionizer.core.key_group.group_load import AGE_LIMITS, AGES, GroupLoad, place_of_p99
 from sessionizer.core.wire import schema
-
-if TYPE_CHECKING:
-    from sessionizer.core.key_group.cutting import Bools, Cuts, Int64s, Positions
-
 
 HEAVIEST: Final = 3
 """Number of keys that a group reports."""

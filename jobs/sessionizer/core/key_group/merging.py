@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.definition.rules import NEVER_MS, Caps, SessionRules
 from sessionizer.core.key_group.cutting import (
     REASONS,
     Bools,
@@ -41,11 +42,6 @@ from sessionizer.core.wire.codec import (
     widen,
 )
 from sessionizer.core.wire.event_size import sizes_that_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from sessionizer.core.definition.rules import Caps, SessionRules
 
 
 class AdmissionTerms(NamedTuple):

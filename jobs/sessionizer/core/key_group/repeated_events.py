@@ -9,13 +9,16 @@ once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from sessionizer.core.definition.rules import Caps
 from sessionizer.core.key_group.cutting import (
     Bools,
     CapsOfRows,
@@ -32,13 +35,6 @@ from sessionizer.core.key_group.cutting import (
 )
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_that_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from sessionizer.core.definition.rules import Caps
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,25 +8,20 @@ the log is decided before it. Its rows are then one batch, whatever group or bat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.definition.event import session_id
-from sessionizer.core.key_group.merging import instants, merge
+from sessionizer.core.key_group.append_or_merge import GroupRules
+from sessionizer.core.key_group.merging import Merged, instants, merge
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.codec import log_tables, mark_continued
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sessionizer.core.key_group.append_or_merge import GroupRules
-    from sessionizer.core.key_group.merging import Merged
-
 
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 _MICROSECONDS: Final = 1000

@@ -17,8 +17,9 @@ than they reach, its columns get offsets of 64 bits. Only a merge sees these.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +29,6 @@ from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_of_values
 from sessionizer.core.wire.rows import REVISION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 # Events are mostly ids in text. At its lowest level Zstandard leaves 6 bytes where LZ4 leaves 10. It takes twice the
 # time to write, 0.15 µs more for each event. The blob then goes through sockets, RocksDB and the checkpoint

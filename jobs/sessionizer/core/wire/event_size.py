@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +22,8 @@ from numpy.typing import NDArray
 
 from sessionizer.core.definition.event import BYTES_OF_VALUE
 from sessionizer.core.definition.plain_values import plain_values
+from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sessionizer.core.definition.rules import Caps
-
 
 Sizes = NDArray[np.int64]
 

@@ -14,15 +14,11 @@ groups, all partitions get the same number of groups.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from sessionizer.core.definition.rules import Clock
-
+from sessionizer.core.definition.rules import Clock
 
 KEY = "key"
 CLIENT = "client"

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -53,19 +54,15 @@ from sessionizer.control.records.driver_records import (
 from sessionizer.control.status.driver_status import State, read_driver
 from sessionizer.counts import count_text
 from sessionizer.errors import SessionizerError
-from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin, rows_of
+from sessionizer.fleet.lookup.table_scan import WITHIN_S, DataFile, ScanResult, TableScan, begin, rows_of
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.control_store import Store
+from sessionizer.home.json_record import JsonObject
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, quoted_command
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
-
-    from sessionizer.fleet.lookup.table_scan import DataFile, ScanResult
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
 
 
 SHOWN: Final = 5

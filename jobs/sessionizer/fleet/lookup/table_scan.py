@@ -6,6 +6,7 @@ Delta's files have no index by key or id, so a rare key needs a look at all of t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,8 +16,6 @@ from sessionizer.errors import DamagedFile, LookupNotInstalled
 from sessionizer.home.local_files import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     import pyarrow as pa
     import pyarrow.dataset as pads
 

@@ -9,28 +9,22 @@ whose code or spec never started, because it sees every start from outside.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
-from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, read_operations, require_no_operation
 from sessionizer.control.records.supervision_records import HEALTH_FILE
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
-from sessionizer.home.json_record import UNSTAMPED, JsonRecord, Moment
+from sessionizer.home.json_record import UNSTAMPED, JsonObject, JsonRecord, Moment
 from sessionizer.home.record_file import LineageFile
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, examine_active, read_lineage, require_lineage
 from sessionizer.lineage.batch_log import BatchFigures, BatchLog
 from sessionizer.lineage.canary.judge import Baseline, CanaryOutcome, CanaryTerms
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
-
 
 _SETTLED: Final = {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}
 BY_CANARY: Final = "the canary of lineage "

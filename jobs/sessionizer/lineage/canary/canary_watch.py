@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import KILLED
+from sessionizer.causes.cause import KILLED, Cause
 from sessionizer.causes.table import QUERY_CAUSES, cause_of, cause_of_error
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import RetryEffect as OfCause
-from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.batch_log import BatchFigures, BatchLog
+from sessionizer.lineage.canary.canary_record import CanaryRecord, canary_of_active, read_canary, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, End, describe_wait, judge_figures
 from sessionizer.redaction import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sessionizer.causes.cause import Cause
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.batch_log import BatchFigures
-    from sessionizer.lineage.canary.canary_record import CanaryRecord
 
 _LINE_LIMIT = 200
 

@@ -6,34 +6,28 @@ is killed anywhere, the next driver resumes it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sessionizer.control.execution import execute
+from sessionizer.control.execution import Step, execute
+from sessionizer.control.lease import Lease
 from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.errors import StreamMovedOn
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.fingerprint import require_data_here
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.failures.query_failure import is_transient_failure
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.restores import RollbackRunner
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.steps import PointOfNoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.control.execution import Step
-    from sessionizer.control.lease import Lease
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.options import DriverOptions
 
 
 def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:

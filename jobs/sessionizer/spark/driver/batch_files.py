@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.file_lists import files_of_batch
-from sessionizer.errors import SourceFilesGone, SourceUnreachable
+from sessionizer.errors import SessionizerError, SourceFilesGone, SourceUnreachable
 from sessionizer.home.roots import resolve_place
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.files import is_summary
@@ -18,17 +22,8 @@ from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
 from sessionizer.spark.ingest.topics import find_other_column
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.internals.delta_log import column_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.errors import SessionizerError
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.source import Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.source import Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 AWAY: Final = "the folder is not there"
 GONE_AFTER_S: Final = 30.0

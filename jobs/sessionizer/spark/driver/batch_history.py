@@ -8,6 +8,7 @@ Within one JVM Spark reports nothing of a task before it ends: executors send th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,21 +18,18 @@ import psutil  # type: ignore[import-untyped]
 from sessionizer.control.history.files import HistoryWriter
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import GroupTime
+from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
-from sessionizer.core.key_group.group_load import NO_LOAD
+from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
 from sessionizer.core.wire import rows
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.internals.task_counts import records_of_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from sessionizer.control.records.driver_records import Heartbeat
-    from sessionizer.core.key_group.group_load import GroupLoad
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.batch_log import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
 
 

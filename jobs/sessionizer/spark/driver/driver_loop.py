@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
-from sessionizer.control.lease import LeaseWatch, acquire
+from sessionizer.control.lease import Lease, LeaseWatch, acquire
 from sessionizer.control.maintenance import record_failure, record_false_start
 from sessionizer.control.openlineage.reporter import RunReporter, driver_run
 from sessionizer.control.records.driver_records import Phase
@@ -23,11 +24,12 @@ from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
 from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.releases import require_release
-from sessionizer.deployment.running_spec import choose_spec
+from sessionizer.deployment.running_spec import RunningSpec, choose_spec
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import Reserve
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
 from sessionizer.lineage.active import (
     DRAINED_FILE,
@@ -48,8 +50,8 @@ from sessionizer.spark.driver.batch_files import require_folder
 from sessionizer.spark.driver.executors import words_of_this_jvm
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
 from sessionizer.spark.driver.housekeeping.housekeeping import Housekeeping
-from sessionizer.spark.driver.options import WILL_DRAIN, Until
-from sessionizer.spark.driver.prepared_query import Preparation
+from sessionizer.spark.driver.options import WILL_DRAIN, DriverOptions, Until
+from sessionizer.spark.driver.prepared_query import Preparation, PreparedQuery
 from sessionizer.spark.driver.query_watch import REFUSED_BATCH, QueryWatch, StopGate, StopSignals, cut_off
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest import punctuation
@@ -57,18 +59,7 @@ from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.session import driver_metrics, spark_session
 from sessionizer.spark.sinks.table_check import TableCheck
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from sessionizer.control.lease import Lease
-    from sessionizer.deployment.running_spec import RunningSpec
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.options import DriverOptions
-    from sessionizer.spark.driver.prepared_query import PreparedQuery
-    from sessionizer.stream_spec.spec_folder import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 
 
 class DriverLoop:

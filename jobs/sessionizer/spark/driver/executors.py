@@ -19,27 +19,24 @@ import re
 import secrets
 import sys
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from sessionizer.errors import ExecutorsUnfit
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.local_files import TEMPORARY_SUFFIX, BoundedLog
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.launch.driver_environment import ENDED_WITHOUT_MEMORY
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.internals.own_jvm import exit_code_of_jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.roots import DataPath
 
 
 HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
 
 from sessionizer.control.history.straggler import GroupTime, Straggler, follow, partition_behind, slow_group
-from sessionizer.control.lease import beats
+from sessionizer.control.lease import Lease, beats
 from sessionizer.control.records.driver_records import (
     HEARTBEAT_FILE,
     Heartbeat,
     HeavyKey,
+    PartitionPosition,
     Phase,
     count_unread,
     positions,
 )
-from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
+from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchObservation, BatchProgress
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.driver.batch_history import BatchHistory, group_times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-        StreamingQueryProgress,
-    )
-
-    from sessionizer.control.lease import Lease
-    from sessionizer.control.records.driver_records import PartitionPosition
-    from sessionizer.control.status.batch_progress import BatchObservation
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.batch_log import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
 
 

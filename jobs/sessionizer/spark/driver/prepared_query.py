@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of, read_begun_batch, read_pinned_settings
 from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire import rows
-from sessionizer.deployment.running_spec import note_spec
+from sessionizer.deployment.running_spec import RunningSpec, note_spec
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import is_local_master
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchFacts, BatchLog, OpenSessions, lag_behind, table_key
@@ -23,28 +28,18 @@ from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
-from sessionizer.spark.query.assembly import session_query
+from sessionizer.spark.query.assembly import SessionQuery, session_query
 from sessionizer.spark.session import jvm_version
-from sessionizer.spark.sinks.examine import examine, require_continuity
+from sessionizer.spark.sinks.examine import Examined, examine, require_continuity
 from sessionizer.spark.sinks.measures import GuardedAggregates
+from sessionizer.spark.sinks.table_check import TableCheck
 from sessionizer.spark.sinks.tables import have_tables
-from sessionizer.spark.sinks.write import Sinks
+from sessionizer.spark.sinks.write import BatchCounts, Sinks
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from sessionizer.deployment.running_spec import RunningSpec
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
     from sessionizer.spark.driver.query_watch import StopGate
-    from sessionizer.spark.query.assembly import SessionQuery
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.spark.sinks.table_check import TableCheck
-    from sessionizer.spark.sinks.write import BatchCounts
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def query_name(stream: str, lineage: str) -> str:

@@ -6,33 +6,27 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
+from sessionizer.control.lease import LeaseWatch
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import require_room
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.driver.batch_files import FolderCheck
 from sessionizer.spark.driver.batch_history import observe_batch
-from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S
+from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S, HeartbeatWriter, ProgressListener
 from sessionizer.spark.internals.java_errors import JavaUnreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from sessionizer.control.lease import LeaseWatch
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
-    from sessionizer.stream_spec.document.source import Source
-
+from sessionizer.stream_spec.document.source import Source
 
 POLL_S: Final = 0.25
 POLL_OF_A_STORE_S: Final = 1.0

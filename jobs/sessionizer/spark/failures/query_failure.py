@@ -6,7 +6,8 @@ Decided by the text of Spark's exception.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from delta.exceptions import (
     ConcurrentAppendException,
@@ -16,7 +17,7 @@ from delta.exceptions import (
 )
 from pyspark.errors import AnalysisException
 
-from sessionizer.causes.table import LEASE_LOST, QUERY_CAUSES, UNKNOWN, WORKER_LATE
+from sessionizer.causes.table import LEASE_LOST, QUERY_CAUSES, UNKNOWN, WORKER_LATE, QueryCause
 from sessionizer.errors import (
     DiskFull,
     QueryFailed,
@@ -28,12 +29,6 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.redaction import redact_and_cut
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from sessionizer.causes.table import QueryCause
-
 
 _BY_NAME: Final = {cause.name: cause for cause in QUERY_CAUSES}
 CAUSE_OF_CLASS: Final = {name: cause for cause in QUERY_CAUSES for name in cause.classes}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.control.plan_changes import list_differences
@@ -20,29 +24,17 @@ from sessionizer.home.data_files import (
 )
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
-from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, read_history_rows, read_to_now
-from sessionizer.spark.history.read import FirstBatch, client_timeouts, look, rules_in_force
-from sessionizer.spark.ingest.guard import require_in_reach, types_of
+from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, Reader, read_history_rows, read_to_now
+from sessionizer.spark.history.read import FirstBatch, SourceFigures, client_timeouts, look, rules_in_force
+from sessionizer.spark.ingest.guard import Guarded, require_in_reach, types_of
+from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.state.open_events import count_by_kind, open_payload
-from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures
+from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures, SeedPlan
 from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.spark.history.history_rows import Reader
-    from sessionizer.spark.history.read import SourceFigures
-    from sessionizer.spark.ingest.guard import Guarded
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.commands.seeds import SeedPlan
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 _TAKEN = "taken"
 

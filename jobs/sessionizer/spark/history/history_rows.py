@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -16,8 +19,8 @@ from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_pl
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.data_files import files_below, newest_version, relative_name, size_of
-from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.inspection.inspect import inspect
+from sessionizer.home.roots import DataPath, folder_at, uri_of
+from sessionizer.inspection.inspect import Inspection, inspect
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
@@ -25,19 +28,8 @@ from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.restores.table_rows import parts_of, state_format
 from sessionizer.state.commands.seeds import CHECKPOINT, DATABASE, PASSWORD, SOURCE, HistoryPlace, url_without_secret
-from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.inspection.inspect import Inspection
-    from sessionizer.stream_spec.document.source import Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 _ROWS_AT_A_TIME: Final = "10000"
 

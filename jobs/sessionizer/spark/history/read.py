@@ -8,15 +8,18 @@ needs. Each share is taken at once in one Python worker, as a key group is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.rules import NEVER_MS, Clock
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, admit
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
@@ -26,7 +29,7 @@ from sessionizer.core.wire.codec import pieces
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import resolve_place
 from sessionizer.spark.history.history_rows import find_in_folder, read_history_rows
-from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
+from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, Guarded
 from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeout_table
 from sessionizer.spark.query.assembly import group_of, rules_of
 from sessionizer.spark.query.processor import Output
@@ -35,17 +38,7 @@ from sessionizer.spark.sinks.measures import GuardedAggregates, add_measures
 from sessionizer.spark.sinks.write import unpack
 from sessionizer.spark.state.open_events import select_open_events, tabulate_output
 from sessionizer.stream_spec.document.names import SESSION_FACTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.spark.ingest.guard import Guarded
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 EVENTS_PER_SHARE: Final = 100_000
 _SHARE: Final = "share"

@@ -12,41 +12,32 @@ Delta's transaction names the newest hour that the table has, so a run that is k
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, date, datetime
+from typing import Any, Final
 
 import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
-from sessionizer.control.history.files import KEPT_MS, read_history
-from sessionizer.control.history.sample import PHASES
+from sessionizer.control.history.files import KEPT_MS, Mark, read_history
+from sessionizer.control.history.sample import PHASES, Sample
 from sessionizer.control.records.driver_records import YEAR_9999_MS
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR, MINUTE
 from sessionizer.home.data_files import data_exists, remove_tree
-from sessionizer.home.roots import uri_of
+from sessionizer.home.json_record import JsonObject
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import retry_conflicts
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import HISTORY_FIGURES, sessions_daily_shape, stream_history_shape
 from sessionizer.spark.sinks.tables import ensure_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import date
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from sessionizer.control.history.files import Mark
-    from sessionizer.control.history.sample import Sample
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-
 
 TOTAL: Final = "total_"
 """Prefix of the columns that sum up a measure."""

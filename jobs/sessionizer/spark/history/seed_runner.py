@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,13 +16,16 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, StreamHome
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.ingest.timeout_table import announcement
@@ -31,23 +35,15 @@ from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.open_events import open_event_schema, select_open_events
 from sessionizer.spark.state.restores.table_rows import count_changes
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer, settle
-from sessionizer.state.restores.row_changes import deletion_of_all, streamed_tables
+from sessionizer.state.restores.row_changes import RowChanges, StreamedTable, deletion_of_all, streamed_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.commands.seeds import SeedPlan
-    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 _SEED_BATCH: Final = 0
 

@@ -9,10 +9,12 @@ reads no row of the table.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -35,12 +37,6 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import ReadsClock, try_expression
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, show_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pyspark.sql import Column, DataFrame
-
 
 _TEXT: Final = (StringType, CharType, VarcharType)
 _KEPT: Final = (*_TEXT, BinaryType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)

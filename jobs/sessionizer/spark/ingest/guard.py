@@ -20,11 +20,13 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.core.definition.outcome import QuarantineReason
@@ -33,6 +35,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.spark.ingest.expressions import (
     check_type,
@@ -43,17 +46,9 @@ from sessionizer.spark.ingest.expressions import (
 )
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.internals.trying import try_expression
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.rules import Mapping
-    from sessionizer.stream_spec.document.source import Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.rules import Mapping
+from sessionizer.stream_spec.document.source import Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 _NOW_MS: Final = "_now_ms"
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.file_lists import files_between, files_of_batch, list_files_until
@@ -30,17 +32,9 @@ from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, publish_json, remove_data
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.spark.ingest.file_source.lines import POSITION, RAW
 from sessionizer.spark.ingest.guard import REASON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-
 
 COLUMNS = (
     "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "

@@ -8,36 +8,29 @@ import socket
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
 from sessionizer.home.roots import resolve_place
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import ALLOWED, is_allowed, read_allowed_patterns
-from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges, read_excluded_ranges
+from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges, Records, read_excluded_ranges
 from sessionizer.spark.failures.query_failure import store_failure
-from sessionizer.spark.ingest.file_source.files import literal, read_files
+from sessionizer.spark.ingest.file_source.files import Reader, literal, read_files
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
 from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
-from sessionizer.spark.ingest.guard import guard
+from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, SchemaIds, find_writers
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles, drop_files
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.excluded_ranges import Records
-    from sessionizer.spark.ingest.file_source.files import Reader
-    from sessionizer.spark.ingest.guard import Guarded
-    from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 ISOLATION: Final = "kafka.isolation.level"
 MIB: Final = 1024 * 1024

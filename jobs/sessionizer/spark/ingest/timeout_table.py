@@ -5,31 +5,25 @@ Joining it would make a replay depend on what the table holds by then. A punctua
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
-from sessionizer.home.json_record import add_stamp, content_of
+from sessionizer.home.json_record import JsonObject, add_stamp, content_of
 from sessionizer.home.record_file import read_json, write_json
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.roots import ControlPath, DataPath, resolve_place
+from sessionizer.home.stream_home import LineageHome
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.stream_spec.document.names import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import ControlPath, DataPath
-    from sessionizer.home.stream_home import LineageHome
-    from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 MOST_SHOWN: Final = 10
 _TIMEOUTS: Final = "timeouts"

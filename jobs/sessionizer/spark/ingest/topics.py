@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from sessionizer.causes.table import SCHEMA_CHANGE
 from sessionizer.checkpoint.log_entries import EVENTS, list_begun_batches, read_begun_batch, read_planned_batch
 from sessionizer.errors import InvalidSpec, QueryFailed, SourceForbidden, SourceMissing
 from sessionizer.home.roots import resolve_place
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import plain
 from sessionizer.lineage.kept_spec import choose_known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable, kafka_options
 from sessionizer.spark.internals.delta_log import column_ids, table_id
 from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.internals.kafka_admin import Fault, Topic, describe_topics, earliest_offsets
+from sessionizer.stream_spec.document.source import KafkaSource, Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.sql_words import NAMES, WordKind, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.source import KafkaSource, Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 FIELD: Final = "source.topic"
 NOT_COMPACTED: Final = (

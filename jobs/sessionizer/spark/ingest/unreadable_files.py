@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.home.record_file import read_json, write_json
+from sessionizer.home.roots import ControlPath, DataPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line, whole_text
 from sessionizer.spark.ingest.file_source.files import read_files
@@ -23,15 +27,7 @@ from sessionizer.spark.ingest.file_source.folder_watch import path_for_reader, r
 from sessionizer.spark.ingest.file_source.lines import POSITION
 from sessionizer.spark.ingest.punctuation import report_unreadable
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import ControlPath, DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 _FILES: Final = "files"
 _PARQUET: Final = "parquet"

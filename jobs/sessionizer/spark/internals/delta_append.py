@@ -12,6 +12,7 @@ that batch. The table's history shows ``WRITE``, without lineage and batch.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +25,6 @@ from sessionizer.spark.internals.java_class import java_class, scala_object
 from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
 DOOR: Final = "Delta's transaction"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable
@@ -19,8 +20,6 @@ from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pyspark.sql import SparkSession
 
 DOOR: Final = "Delta's log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from py4j.protocol import Py4JNetworkError
 from sessionizer.errors import PrivateDoorBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.errors import PySparkException
 __all__ = ["JavaError", "JavaUnreachable", "door", "java_message"]
 

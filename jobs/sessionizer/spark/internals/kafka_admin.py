@@ -9,6 +9,7 @@ retention has left is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,6 @@ from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from pyspark.sql import SparkSession
 
 DOOR: Final = "Kafka's administrator"

@@ -8,6 +8,7 @@ is wrapped, and the context is filled by the method that fills it for a query th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -15,8 +16,6 @@ from sessionizer.spark.internals.java_class import scala_object
 from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
 DOOR: Final = "planned batches"

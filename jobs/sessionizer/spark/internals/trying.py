@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from py4j.java_gateway import is_instance_of
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -34,9 +35,6 @@ from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.java_class import CATALYST, catalyst, column_of, expression_of
 from sessionizer.spark.internals.java_errors import JavaError, door
 from sessionizer.stream_spec.sql_guard import TIME_OF_DAY, is_relative_moment
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 DOOR: Final = "try"
 _SOME_DAY: Final = date(1970, 1, 1)

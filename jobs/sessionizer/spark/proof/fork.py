@@ -8,12 +8,14 @@ that were over before the migration are written as rows of the batch before the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.file_lists import begin_where
@@ -26,31 +28,21 @@ from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import copy_file, list_entries, make_data_folder, make_private_data, remove_tree
 from sessionizer.home.local_files import unwritable
 from sessionizer.home.names import STREAMED, mint_prefix
-from sessionizer.home.roots import add_scheme, uri_of
+from sessionizer.home.roots import DataPath, add_scheme, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.ingest.guard import require_in_reach
-from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.proof.replay import Recording
+from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.migrated_events import DECIDED, MigratedEvents, payload_so_far
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
-from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.stream_spec.decisions import document_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.spark.proof.replay import Recording
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-
 
 _LEFT_FOR_MS: Final = DAY
 """Age (ms) at which a scratch folder belongs to a proof that was killed."""

@@ -5,38 +5,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import SparkSession
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import make_data_folder
 from sessionizer.home.names import mint_id
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.guard import require_readable_state
-from sessionizer.spark.proof.fork import fork_lineage, fork_with_migrations, scratch_folder
-from sessionizer.spark.proof.replay import examine_replay, read_recording, replay
-from sessionizer.spark.proof.tables import add_to_proof_table, compare_tables, noted_rows, recorded_rows, replayed_rows
+from sessionizer.spark.proof.fork import Fork, fork_lineage, fork_with_migrations, scratch_folder
+from sessionizer.spark.proof.replay import Recording, Replayed, examine_replay, read_recording, replay
+from sessionizer.spark.proof.tables import (
+    Rows,
+    add_to_proof_table,
+    compare_tables,
+    noted_rows,
+    recorded_rows,
+    replayed_rows,
+)
 from sessionizer.spark.session import jvm_version
+from sessionizer.spark.sinks.examine import Examined
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.comparison import TABLES, TableComparison
 from sessionizer.state.proof.page import keep_page
-from sessionizer.state.proof.result import Proof, judge_table, release_differences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.proof.fork import Fork
-    from sessionizer.spark.proof.replay import Recording, Replayed
-    from sessionizer.spark.proof.tables import Rows
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.proof.result import TableProof
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.state.proof.result import Proof, TableProof, judge_table, release_differences
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 _OLD_SPEC: Final = "by_recorded_spec"
 

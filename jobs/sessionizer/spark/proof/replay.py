@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.causes.table import PRIVATE_DOOR, UNKNOWN
 from sessionizer.checkpoint.file_lists import files_of_batch
@@ -22,6 +24,8 @@ from sessionizer.core.wire import rows
 from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.lineage.fingerprint import require_readable_lineage
@@ -32,12 +36,12 @@ from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_source
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.internals.java_errors import JavaError
-from sessionizer.spark.query.assembly import session_query
-from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.query.assembly import SessionQuery, session_query
+from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
-from sessionizer.spark.sinks.write import Sinks
-from sessionizer.state.proof.batches import choose_batches
+from sessionizer.spark.sinks.write import BatchCounts, Sinks
+from sessionizer.state.proof.batches import ReplayedBatches, choose_batches
 from sessionizer.state.proof.result import Death
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
@@ -50,22 +54,12 @@ from sessionizer.stream_spec.decisions import (
     leaves,
     list_decisions,
 )
+from sessionizer.stream_spec.document.rules import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.fork import Fork
-    from sessionizer.spark.query.assembly import SessionQuery
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.spark.sinks.write import BatchCounts
-    from sessionizer.state.proof.batches import ReplayedBatches
-    from sessionizer.stream_spec.document.rules import Migration
 
 
 _OF_THE_SOURCE = "source_"

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED
 from sessionizer.home.roots import uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.proof.comparison import (
     TABLES,
+    ComparedTable,
     TableComparison,
     compare_rows,
     comparison_from_json,
     merge_comparisons,
 )
+from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.fork import Fork
     from sessionizer.spark.proof.replay import Recording
-    from sessionizer.state.proof.comparison import ComparedTable
-    from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
 
 
 ROWS_IN_A_PART: Final = 100_000

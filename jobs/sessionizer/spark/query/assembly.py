@@ -8,21 +8,25 @@ their ``group_labels``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import encode, pieces
-from sessionizer.core.wire.schema import group_labels
-from sessionizer.home.roots import uri_of
+from sessionizer.core.wire.schema import Labels, group_labels
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.frozen_imports import freeze_imports
 from sessionizer.spark.ingest import punctuation
@@ -31,19 +35,7 @@ from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
 from sessionizer.spark.internals.planned_batches import follow_offset_log
 from sessionizer.spark.query.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    from sessionizer.core.wire.schema import Labels
-    from sessionizer.home.roots import DataPath
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 PACKED = "key_group int, kind string, blob binary"
 GROUP, PUNCTUATION = "key_group", "punctuation"

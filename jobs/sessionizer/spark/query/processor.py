@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from sessionizer.core.definition.outcome import QuarantineReason
@@ -39,6 +40,8 @@ from sessionizer.core.key_group.append_or_merge import (
     take_timer,
 )
 from sessionizer.core.key_group.cutting import keep_timeouts, read_kept_timeouts
+from sessionizer.core.key_group.group_load import OpenInGroup
+from sessionizer.core.key_group.merging import Merged
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode, log_tables, pieces
 from sessionizer.core.wire.event_size import json_objects
@@ -47,14 +50,6 @@ from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.frozen_imports import freeze_imports
 from sessionizer.spark.internals.init_worker import hush_init_worker
 from sessionizer.spark.internals.state_socket import answer_within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-
-    from sessionizer.core.key_group.group_load import OpenInGroup
-    from sessionizer.core.key_group.merging import Merged
 
 
 @dataclass(slots=True)

@@ -6,11 +6,13 @@ only adds files, so neither stops the other. A command that deletes rows is trie
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from sessionizer.spark.failures.query_failure import CONFLICTS, retry_conflicts
 from sessionizer.spark.internals.delta_log import table_property
@@ -18,10 +20,6 @@ from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import OWNER, table_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyspark.sql import SparkSession
-
     from sessionizer.state.compaction.plan import OwnedTable, Retention
 
 FILE_BYTES: Final = 256 * 1024**2

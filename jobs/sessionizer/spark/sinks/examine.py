@@ -10,34 +10,28 @@ would follow the new spec.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
-from sessionizer.deployment.running_spec import require_continuable, require_whole
+from sessionizer.deployment.running_spec import RunningSpec, require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.roots import resolve_place
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.ingest.source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
 from sessionizer.spark.sinks.write import unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.deployment.running_spec import RunningSpec
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.ingest.guard import Guarded
-    from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)

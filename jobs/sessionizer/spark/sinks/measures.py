@@ -15,14 +15,16 @@ functions in between are those that take any input (docs/adr/0058).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.spark.ingest.expressions import VARIES, find_beyond_years, reads_clock, require_permitted
@@ -31,21 +33,13 @@ from sessionizer.spark.internals.trying import ReadsClock, require_no_text_momen
 from sessionizer.stream_spec.sql_guard import BUILT_IN, SAME_EACH_TIME
 from sessionizer.stream_spec.sql_words import (
     NEVER_FAILING,
+    SqlWord,
     WordKind,
     calls,
     find_closing,
     find_qualified_name,
     words_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructField
-
-    from sessionizer.stream_spec.sql_words import SqlWord
-
 
 _VALUE: Final = "value"
 _WORDS: Final = "null true false interval date timestamp day month year hour minute second"

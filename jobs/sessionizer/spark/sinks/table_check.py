@@ -10,9 +10,12 @@ Only the files of the tables' logs are read. A table at a URI that no file syste
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
 from sessionizer.errors import (
@@ -24,7 +27,8 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.data_files import newest_version, translate_refusal
-from sessionizer.home.roots import folder_at, is_local
+from sessionizer.home.roots import DataPath, folder_at, is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.tables import table_exists
@@ -32,6 +36,7 @@ from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import (
     NotifiedChanges,
     StreamState,
+    TableChange,
     TableState,
     accept_rows,
     find_inconsistency,
@@ -41,16 +46,7 @@ from sessionizer.state.lineages.table_changes import (
     read_table_log,
     unknown_lineages,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.table_changes import TableChange
-    from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(slots=True)

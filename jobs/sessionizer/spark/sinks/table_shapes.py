@@ -9,8 +9,9 @@ readers of Delta tables do not know.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
@@ -34,12 +35,7 @@ from sessionizer.core.wire.alignment import Unfit, unfit, unite_schemas
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.spark.ingest.guard import arrow_fields, sql_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 _IDS: Final = ("session_id", "events.list.element.event_id")
 _INSTANTS: Final = ("started_at", "ended_at", "events.list.element.event_time")

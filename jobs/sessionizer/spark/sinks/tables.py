@@ -12,35 +12,28 @@ A table has one owner, a stream of one platform home, and refuses any other writ
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from delta.tables import DeltaTable
+from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from sessionizer.errors import DataAway, InvalidSpec, StoreUnreachable, TableOwned
 from sessionizer.home.data_files import list_names
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
-from sessionizer.spark.sinks.table_shapes import lacks, require_fit
+from sessionizer.spark.sinks.table_shapes import TableShape, lacks, require_fit
 from sessionizer.state.lineages.table_changes import OF_OPERATION, has_recorded_rows
 from sessionizer.stream_spec.document.names import catalog_names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from delta.tables import DeltaTableBuilder
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.sinks.table_shapes import TableShape
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 OWNER: Final = "sessionizer.owner"
 """Table property: the stream that alone writes it, and its platform home."""

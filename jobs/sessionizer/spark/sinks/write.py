@@ -13,35 +13,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.core.key_group.table_rows import RowOrigin, late_rows, quarantine_rows, session_rows
-from sessionizer.core.wire import rows
+from sessionizer.core.key_group.table_rows import RowOrigin, RowShape, late_rows, quarantine_rows, session_rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import open_blob
 from sessionizer.errors import DataAway, StateBehindTables
 from sessionizer.home import names
 from sessionizer.spark.frozen_imports import freeze_imports
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
 from sessionizer.spark.session import temporary_settings
-from sessionizer.spark.sinks.measures import add_measures
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.core.key_group.table_rows import RowShape
-    from sessionizer.core.wire import schema
-    from sessionizer.spark.sinks.measures import GuardedAggregates
-
+from sessionizer.spark.sinks.measures import GuardedAggregates, add_measures
 
 ARROW_LIMIT: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOBS_TO_PYTHON_BYTES: Final = 2**25

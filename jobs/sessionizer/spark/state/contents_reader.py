@@ -7,13 +7,16 @@ too.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.contents import GroupContents, contents_of, sessions_of_key
 from sessionizer.core.wire.codec import decode_log
 from sessionizer.core.wire.schema import group_labels, group_numbers
@@ -27,16 +30,8 @@ from sessionizer.spark.state.open_events import (
     open_payload,
     reading_state,
 )
+from sessionizer.state.lineages.committed_batch import RetainedBatch
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.state.lineages.committed_batch import RetainedBatch
-
 
 _EVENT: Final = ("key", "event_id", "clock_ms")
 _BEFORE, _NOW = "before", "now"

@@ -8,13 +8,15 @@ number the events in them are packed anew.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -27,23 +29,15 @@ from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.codec import decode_log, open_blob
 from sessionizer.core.wire.rows import INITIAL, REVISION
 from sessionizer.core.wire.schema import event_schema, group_labels, group_numbers
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields, struct_of
+from sessionizer.spark.query.processor import Output
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import KeptTypes
-    from sessionizer.spark.query.processor import Output
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.lineages.state_transfer import Blobs
+from sessionizer.state.lineages.committed_batch import CommittedBatch
+from sessionizer.state.lineages.state_transfer import Blobs
 
 
 def tabulate_output(output: Output) -> pa.Table:

@@ -6,23 +6,17 @@ are generated from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
+from sessionizer.control.execution import Step
 from sessionizer.control.plan_changes import Decided, DigestOfDecided
-from sessionizer.errors import InvalidSpec
-from sessionizer.home.json_record import JsonRecord, typed_digest
+from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.home.json_record import JsonObject, JsonRecord, typed_digest
 from sessionizer.lineage.canary.judge import BATCHES, USUAL, CanaryTerms, digest_terms
 from sessionizer.state.commands.steps import StartLineage
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from sessionizer.control.execution import Step
-    from sessionizer.errors import SessionizerError
-    from sessionizer.home.json_record import JsonObject
-
 
 _OPTION: Final = "option"
 

@@ -7,16 +7,17 @@ loss by name (docs/adr/0128).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.counts import count_is
 from sessionizer.deployment.differences import Division
 from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
-from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.lineage.canary.judge import USUAL, CanaryTerms, digest_terms
 from sessionizer.state.commands.command import (
     Command,
     Decision,
@@ -28,15 +29,9 @@ from sessionizer.state.commands.command import (
     roll_back_option,
 )
 from sessionizer.state.commands.steps import Activate, Stop, new_lineage
-from sessionizer.stream_spec.decisions import field_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.lineage.canary.judge import CanaryTerms
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.stream_spec.decisions import Change
-    from sessionizer.stream_spec.document.source import KafkaSource
+from sessionizer.state.lineages.committed_batch import CommittedBatch
+from sessionizer.stream_spec.decisions import Change, field_at
+from sessionizer.stream_spec.document.source import KafkaSource
 
 
 @dataclass(frozen=True, slots=True)

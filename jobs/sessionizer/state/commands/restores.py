@@ -8,24 +8,27 @@ A rollback resumes the lineage before, whose checkpoint was not touched since, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from sessionizer.control.execution import Step
 from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.counts import count_is, count_text, number_is
 from sessionizer.deployment.differences import (
+    Difference,
     count_verdicts,
     decided_differences,
     describe_differences,
     describe_hindrance,
     refusal_of,
 )
-from sessionizer.errors import EventsGone, InvalidSpec
+from sessionizer.errors import EventsGone, InvalidSpec, NotAccepted
 from sessionizer.home.clock import moment_text
 from sessionizer.home.names import IDENTIFIER_PATTERN
-from sessionizer.lineage.canary.judge import USUAL
-from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
+from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
+from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges
 from sessionizer.state.commands.command import (
     ROLL_BACK_IF_FAILED,
     Command,
@@ -50,17 +53,8 @@ from sessionizer.state.commands.steps import (
     new_lineage,
 )
 from sessionizer.state.restores.ranges import FLAG as EXCLUDE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from sessionizer.control.execution import Step
-    from sessionizer.deployment.differences import Difference
-    from sessionizer.errors import NotAccepted
-    from sessionizer.lineage.canary.judge import CanaryTerms
-    from sessionizer.lineage.excluded_ranges import ExcludedRanges
-    from sessionizer.state.restores.ranges import Replay
-    from sessionizer.state.restores.row_changes import RowsOfTable
+from sessionizer.state.restores.ranges import Replay
+from sessionizer.state.restores.row_changes import RowsOfTable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
+from sessionizer.control.execution import Step
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.names import SESSIONS
-from sessionizer.lineage.canary.judge import USUAL
+from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
 from sessionizer.state.commands.command import Command, Decision, Plan, canary_option, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -28,13 +30,6 @@ from sessionizer.state.commands.steps import (
     WriteFinishedSessions,
     new_lineage,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.control.execution import Step
-    from sessionizer.lineage.canary.judge import CanaryTerms
-
 
 BEGINNING: Final = "beginning"
 """The live source from its beginning. It brings the history's events again, and those up to the moment are late."""

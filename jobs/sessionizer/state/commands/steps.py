@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sessionizer.control.execution import Step
 from sessionizer.control.records.operation_record import OperationStage
-from sessionizer.lineage.canary.judge import CanaryTerms  # noqa: TC001  the type of a field
+from sessionizer.lineage.canary.judge import CanaryTerms
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from sessionizer.deployment.upgrade_plan import UpgradeRequest
+from sessionizer.control.execution import Step
+from sessionizer.deployment.upgrade_plan import UpgradePlan, UpgradeRequest
 from sessionizer.state.commands.command import (
     Command,
     Plan,
@@ -28,13 +30,7 @@ from sessionizer.state.commands.steps import (
     WriteSpec,
     new_lineage,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sessionizer.control.execution import Step
-    from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.stream_spec.document.stream import Upgrades
+from sessionizer.stream_spec.document.stream import Upgrades
 
 
 @dataclass(frozen=True, kw_only=True)

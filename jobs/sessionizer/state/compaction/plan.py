@@ -10,8 +10,9 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.checkpoint.log_entries import commit_log, read_last_commit, read_planned_batch
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
@@ -22,23 +23,16 @@ from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import TABLES, is_identifier
 from sessionizer.home.record_file import ControlFile
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, require_own_data, require_own_home
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.state.lineages.origin import find_abandoned_lineages, lineage_before, origins_of
-from sessionizer.state.savepoints.listing import PruningVerdict, list_savepoints
+from sessionizer.state.savepoints.listing import PruningVerdict, Savepoint, list_savepoints
 from sessionizer.state.savepoints.schedule import Judgement, plan_for_scheduled
 from sessionizer.stream_spec.document.names import MILLISECONDS_OF
-from sessionizer.stream_spec.document.stream import WEEK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.listing import Savepoint
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.stream import WEEK, StreamSpec
 
 LOG_KEPT_MS: Final = 30 * MILLISECONDS_OF["day"]
 """Time for which Delta keeps a table's log by default. No reader can go to an older version, whatever files remain."""

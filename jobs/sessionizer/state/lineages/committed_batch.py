@@ -6,10 +6,11 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import (
     EVENTS,
     list_committed_batches,
@@ -21,7 +22,8 @@ from sessionizer.checkpoint.log_entries import (
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, NothingToShow, StreamDrained
 from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import JsonRecord, Moment
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DRAINED_FILE, active_lineage, require_lineage
 from sessionizer.lineage.fingerprint import (
     CHECKPOINT_FILE,
@@ -30,17 +32,8 @@ from sessionizer.lineage.fingerprint import (
     require_readable_lineage,
     require_same_engine,
 )
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sessionizer.checkpoint.file_lists import SeenFile
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import KeptTypes
-    from sessionizer.stream_spec.decisions import Document
-
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes
+from sessionizer.stream_spec.decisions import Document
 
 FILES: Final = "files"
 """The format of a source of files."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from sessionizer.lineage.excluded_ranges import Records
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
 """Offsets by topic and partition, as Spark writes them."""

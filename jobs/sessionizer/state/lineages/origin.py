@@ -10,9 +10,9 @@ command left half-made, and the next command that makes a lineage removes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
 from sessionizer.control.records.operation_record import pending_operation, read_operations
@@ -22,15 +22,10 @@ from sessionizer.home.data_files import list_entries, list_names, remove_tree
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import find_change_in_place, read_canary
 from sessionizer.lineage.kept_spec import TYPES_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from sessionizer.home.stream_home import StreamHome
-
 
 BEFORE_THE_FIRST: Final = -1
 

@@ -6,28 +6,22 @@ lineage that begins with this (docs/adr/0084).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from sessionizer.checkpoint.file_lists import list_files_until
+from sessionizer.checkpoint.file_lists import SeenFile, list_files_until
 from sessionizer.checkpoint.log_entries import PUNCTUATIONS
 from sessionizer.counts import count_text
 from sessionizer.home.data_files import examine_data_json, list_names, publish_json
+from sessionizer.home.json_record import JsonObject
 from sessionizer.home.record_file import examine_json, write_json
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, NOTHING_EXCLUDED, read_excluded_ranges
-from sessionizer.lineage.kept_spec import SOURCE_IDS_FILE, TYPES_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from sessionizer.checkpoint.file_lists import SeenFile
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.lineages.origin import Origin
+from sessionizer.lineage.kept_spec import SOURCE_IDS_FILE, TYPES_FILE, KeptTypes, LineageSpec
+from sessionizer.state.lineages.committed_batch import CommittedBatch
+from sessionizer.state.lineages.origin import Origin
 
 Blobs: TypeAlias = tuple[str, ...]
 """The SHA-256 of each blob of a key group's log, oldest first."""

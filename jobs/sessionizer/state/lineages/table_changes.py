@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sessionizer.errors import DataAway, RowsMissing, StateBehindTables
+from sessionizer.errors import DataAway, RowsMissing, SessionizerError, StateBehindTables
 from sessionizer.home.data_files import (
     DELTA_LOG,
     commit_at,
@@ -28,16 +29,11 @@ from sessionizer.home.data_files import (
 )
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, require_known_format
 from sessionizer.home.record_file import read_json, write_json
+from sessionizer.home.roots import ControlPath, DataPath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import examine_active, read_lineage
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.state.lineages.origin import origins_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from sessionizer.errors import SessionizerError
-    from sessionizer.home.roots import ControlPath, DataPath
-    from sessionizer.home.stream_home import StreamHome
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.errors import NothingToProve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 BATCHES: Final = 10
 """Batches that are replayed unless the user says how many."""

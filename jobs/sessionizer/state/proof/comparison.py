@@ -5,23 +5,20 @@ Rows are paired by their key. Rows of one key are paired in the order of their o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.state.proof.samples import DifferenceSample, Sampler, differing_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import TypeAlias
-
-    from numpy.typing import NDArray
-
     Indices: TypeAlias = NDArray[np.int64]
 
 SAMPLES: Final = 10

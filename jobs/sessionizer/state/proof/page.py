@@ -5,6 +5,7 @@ The pages of the newest proofs are kept in the stream's control directory, where
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
@@ -15,14 +16,11 @@ from sessionizer.counts import count_text
 from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.names import check_identifier
 from sessionizer.home.record_file import have_folder
-from sessionizer.state.proof.result import NOTHING_COMPARED, ProofVerdict
+from sessionizer.home.roots import ControlPath
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.proof.result import NOTHING_COMPARED, JudgedDifference, Proof, ProofVerdict, TableProof
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sessionizer.home.roots import ControlPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
     from sessionizer.state.proof.samples import DifferenceSample
 
 _WORDS: Final = {

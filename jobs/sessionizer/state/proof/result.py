@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +11,6 @@ from sessionizer.counts import count_is, count_text
 from sessionizer.errors import ReplayDiffers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.state.proof.comparison import ComparedTable, RowDifference, TableComparison
 

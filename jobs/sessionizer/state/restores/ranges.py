@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
+from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.counts import count_text, number_is
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRange, ExcludedRanges, Records, file_position
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from sessionizer.checkpoint.file_lists import SeenFile
 
 
 @dataclass(frozen=True, slots=True)

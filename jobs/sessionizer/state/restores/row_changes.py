@@ -6,19 +6,14 @@ these come back from the table version that the savepoint's manifest names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sessionizer.home.names import check_identifier
-from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Segment, batches_only_on
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.kept_spec import SinkFolder
+from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Path, Segment, batches_only_on
 from sessionizer.state.lineages.table_changes import has_recorded_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import SinkFolder
-    from sessionizer.state.lineages.origin import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ killed in between leaves a condemned one, or one without a manifest. The next re
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import ProcessIdentity, is_alive, this_process
@@ -32,8 +33,8 @@ from sessionizer.home.data_files import (
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, unknown_format
 from sessionizer.home.local_files import unwritable
 from sessionizer.home.names import is_identifier, mint_id
-from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import SavepointHome
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.state.lineages.origin import list_beginnings
 from sessionizer.state.savepoints.manifest import (
     Evidence,
@@ -44,13 +45,6 @@ from sessionizer.state.savepoints.manifest import (
     judge_state,
     read_manifest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-
 
 LEAST_KEPT: Final = 1
 """Fewest complete savepoints of each kind that stay."""

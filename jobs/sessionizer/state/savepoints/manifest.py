@@ -12,25 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import HOUR
 from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.fingerprint import CheckpointRecord, Fingerprint
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.declared import AppliedMigration
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
 from sessionizer.state.lineages.origin import Segment
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 UNSEEN_FOR_MS: Final = 6 * HOUR
 """A process of another machine counts as at work for this long, because it cannot be checked from here."""

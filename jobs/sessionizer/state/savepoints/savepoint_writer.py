@@ -8,9 +8,9 @@ is canonical.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.files import copy_batch, copy_files
 from sessionizer.checkpoint.log_entries import list_committed_batches
@@ -29,13 +29,13 @@ from sessionizer.home.data_files import (
 )
 from sessionizer.home.local_files import first_line, unwritable
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import add_scheme, folder_at, uri_of
-from sessionizer.home.stream_home import CHECKPOINT, SavepointHome
+from sessionizer.home.roots import DataPath, add_scheme, folder_at, uri_of
+from sessionizer.home.stream_home import CHECKPOINT, SavepointHome, StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import read_applied, read_source_ids, sink_folders
-from sessionizer.state.lineages.committed_batch import FILES, require_unchanged
+from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch, require_unchanged
 from sessionizer.state.lineages.origin import origins_of, path_to
 from sessionizer.state.lineages.table_changes import version_with_batch
 from sessionizer.state.savepoints.listing import SavepointFailure, UseMark, examine_savepoint, write_data_record
@@ -50,13 +50,6 @@ from sessionizer.state.savepoints.manifest import (
     write_manifest,
 )
 from sessionizer.state.savepoints.verification import data_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 
 @dataclass(frozen=True, slots=True)

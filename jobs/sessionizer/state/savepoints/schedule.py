@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import describe_duration, epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DRAINED_FILE, active_lineage
-from sessionizer.state.savepoints.listing import Policy, list_savepoints, newest_that_stay, plan_removal, remove
-from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState
+from sessionizer.state.savepoints.listing import (
+    Policy,
+    PruningVerdict,
+    Savepoint,
+    list_savepoints,
+    newest_that_stay,
+    plan_removal,
+    remove,
+)
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, SavepointState
 from sessionizer.state.savepoints.verification import digest_files, findings
 from sessionizer.stream_spec.document.names import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.listing import PruningVerdict, Savepoint
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.stream import Savepoints
+from sessionizer.stream_spec.document.stream import Savepoints
 
 SCHEDULED: Final = "scheduled"
 """First word of a scheduled savepoint's reason, which tells it from savepoints that users made."""

@@ -7,10 +7,11 @@ another one.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
@@ -23,16 +24,9 @@ from sessionizer.home.data_files import (
     relative_name,
     several_at_a_time,
 )
-from sessionizer.home.stream_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
-from sessionizer.state.savepoints.manifest import SavepointFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.state.savepoints.manifest import Manifest
-
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
+from sessionizer.state.savepoints.manifest import Manifest, SavepointFile
 
 WHAT_IT_HOLDS: Final = {
     OPEN_EVENTS: "open events",

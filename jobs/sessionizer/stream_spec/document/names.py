@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -34,9 +35,6 @@ from sessionizer.home.names import (
 )
 from sessionizer.home.roots import ObjectStore, object_store
 from sessionizer.launch.driver_environment import is_airflows
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Section(BaseModel):

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.redaction import SECRET_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SECRET_WORD: Final = re.compile("|".join((*SECRET_WORDS, "private")), re.IGNORECASE)
 KEY_WORD: Final = re.compile("key(?![a-z])", re.IGNORECASE)

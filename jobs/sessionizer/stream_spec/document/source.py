@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -40,9 +41,6 @@ from sessionizer.stream_spec.effect import (
     Verdict,
 )
 from sessionizer.stream_spec.schema_columns import avro_columns, protobuf_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def option_text(value: object) -> object:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Self, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
@@ -37,10 +38,6 @@ from sessionizer.stream_spec.effect import (
     MigrationsEffect,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY: Final = f"(?:{'|'.join(DAYS)})"

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.local_files import BoundedLog, first_line
+from sessionizer.home.roots import DataPath
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import backfill_command, describe_late_backlog
 from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork, Lookups, PositionsWatch
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
+from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.spark.sinks.table_check import ChangeWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.spark.driver.prepared_query import PreparedQuery
-
 
 RETRY_AFTER_MS: Final = MINUTE
 

@@ -8,9 +8,10 @@ The broker is asked on a thread of its own, because a broker that does not answe
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sessionizer.control.records.driver_records import (
     ANSWER_FILE,
@@ -27,16 +28,12 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.control_store import Store, record_names
 from sessionizer.redaction import redact_and_cut
+from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.state.contents_reader import read_sessions_of
 from sessionizer.state.lineages.committed_batch import find_retained_batch
 from sessionizer.stream_spec.document.source import KafkaSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from sessionizer.spark.driver.prepared_query import PreparedQuery
 
 
 class BackgroundWork:

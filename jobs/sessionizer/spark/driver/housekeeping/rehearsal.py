@@ -9,23 +9,19 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
 from sessionizer.spark.sinks.tables import ensure_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.roots import DataPath
 
 AFTER_BATCHES: Final = 10
 """Batches before the rehearsal.

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
@@ -37,10 +39,6 @@ from sessionizer.stream_spec.document.reader_options import find_options
 from sessionizer.stream_spec.sql_guard import TIME_OF_DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import Column, DataFrame
-
     from sessionizer.stream_spec.document.source import FilesSource
 
 

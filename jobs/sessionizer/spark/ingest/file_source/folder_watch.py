@@ -6,31 +6,25 @@ A file that changed after the stream took it is one of them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.checkpoint.file_lists import read_files_since
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import StoreUnreachable
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.roots import DataPath, resolve_place
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.files import checksum_options, literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.source import FilesSource, Source
-
+from sessionizer.stream_spec.document.source import FilesSource, Source
 
 _HIDDEN: Final = ("_", ".")
 _NAMED: Final = 3

@@ -12,10 +12,12 @@ have such a text is therefore parsed once more, with texts in place of timestamp
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
@@ -24,12 +26,6 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.expressions import find_in_parts
 from sessionizer.spark.internals.java_errors import java_message
 from sessionizer.stream_spec.sql_guard import TIME_OF_DAY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pyspark.sql import Column, DataFrame
-
 
 BEGINS: Final = r"[\x00-\x20\x7f]*(?:T[0-9]|[0-9]{1,2}:)"
 """Pattern of how such a text begins."""

@@ -19,13 +19,16 @@ import bz2
 import csv
 import gzip
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -59,14 +62,7 @@ from sessionizer.spark.ingest.file_source.files import (
 from sessionizer.spark.ingest.file_source.folder_watch import local_path, path_for_reader
 from sessionizer.spark.ingest.file_source.lines import parse_column_schema
 from sessionizer.spark.internals.java_errors import JavaError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.stream_spec.document.source import FilesSource
+from sessionizer.stream_spec.document.source import FilesSource
 
 
 class _Nanoseconds(DataType):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
@@ -23,7 +24,7 @@ from pyspark.sql.types import StructType
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, parse_column_schema, parse_lines
-from sessionizer.spark.ingest.kafka_values.registry import UNKNOWN_ID
+from sessionizer.spark.ingest.kafka_values.registry import UNKNOWN_ID, Writers
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import try_column
 from sessionizer.stream_spec.schema_columns import DURATION, TIMESTAMP, WRAPPERS, is_map, message_descriptor
@@ -31,9 +32,7 @@ from sessionizer.stream_spec.schema_columns import DURATION, TIMESTAMP, WRAPPERS
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import Message
-    from pyspark.sql import Column, DataFrame
 
-    from sessionizer.spark.ingest.kafka_values.registry import Writers
     from sessionizer.stream_spec.document.source import KafkaSource
 
 

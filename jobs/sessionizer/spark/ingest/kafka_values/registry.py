@@ -6,6 +6,7 @@ import base64
 import re
 import ssl
 import time
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -17,12 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.record_file import read_json, write_json
+from sessionizer.home.roots import ControlPath
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from sessionizer.home.roots import ControlPath
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.source import KafkaSource, Registry
 
 

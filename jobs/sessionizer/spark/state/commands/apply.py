@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation
 from sessionizer.deployment.running_spec import new_record, require_whole
+from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.deployment.upgrade_planning import choose_groups, plan_upgrade
 from sessionizer.errors import DamagedFile
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import (
@@ -18,11 +20,12 @@ from sessionizer.lineage.kept_spec import (
     waiting_migrations,
     write_lineage_spec,
 )
-from sessionizer.spark.sinks.examine import half_written_batch
+from sessionizer.spark.sinks.examine import Examined, half_written_batch
 from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.state.commands.runner import FileRunner
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.steps import (
     CopyCheckpoint,
     NotePrograms,
@@ -32,22 +35,13 @@ from sessionizer.state.commands.steps import (
     WriteSpec,
 )
 from sessionizer.state.commands.upgrades import Apply
-from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.home.roots import DataPath
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(kw_only=True)

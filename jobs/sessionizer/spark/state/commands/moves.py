@@ -5,13 +5,16 @@ A rescale divides the state anew. A switch reads another source, or the same one
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, read_excluded_ranges
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRanges, read_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     SOURCE_IDS_FILE,
     SPEC_FILE,
@@ -25,23 +28,29 @@ from sessionizer.spark.ingest.guard import require_readable_state
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, going_on, unread_of
-from sessionizer.state.commands.moves import LossPlan, Rescale, Switch, SwitchPlan, require_switch, topics_that_stay
+from sessionizer.spark.state.lineages.source_beginning import (
+    Beginning,
+    beginning_of,
+    first_event_at,
+    going_on,
+    unread_of,
+)
+from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.moves import (
+    LossPlan,
+    Rescale,
+    RescalePlan,
+    Start,
+    Switch,
+    SwitchPlan,
+    require_switch,
+    topics_that_stay,
+)
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position, read_committed_batch
+from sessionizer.state.lineages.lost_events import Continuation
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.lineage.excluded_ranges import ExcludedRanges
-    from sessionizer.spark.state.lineages.source_beginning import Beginning
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.commands.moves import RescalePlan, Start
-    from sessionizer.state.lineages.lost_events import Continuation
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(kw_only=True)

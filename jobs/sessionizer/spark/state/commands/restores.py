@@ -5,23 +5,28 @@ The rows off the new path leave the tables, then the lineage is activated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from sessionizer.checkpoint.log_entries import (
     PARTITIONS,
 )
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.differences import Division, OpenState, Side, refused
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import choose_groups, describe_pending, judge_file
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import newest_version
-from sessionizer.home.roots import folder_at
-from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS
+from sessionizer.home.roots import DataPath, folder_at
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS, SavepointHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
-from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRanges, keep_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     MIGRATIONS_FILE,
     SOURCE_IDS_FILE,
@@ -33,10 +38,12 @@ from sessionizer.lineage.kept_spec import (
 )
 from sessionizer.migrations.declared import pending_migrations
 from sessionizer.spark.ingest.timeout_table import announcement
+from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.state.commands.runner import FileRunner, SparkRunner
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
-from sessionizer.spark.state.open_events import KeptState
+from sessionizer.spark.state.lineages.new_lineage import DividedEvents
+from sessionizer.spark.state.open_events import FirstLog, KeptState
 from sessionizer.spark.state.restores.plans import (
     can_lead_back,
     changes_before,
@@ -48,7 +55,8 @@ from sessionizer.spark.state.restores.plans import (
     tables_before,
     tables_of,
 )
-from sessionizer.spark.state.savepoints.saved_state import has_table, read_saved_files, read_saved_state
+from sessionizer.spark.state.savepoints.saved_state import SavedState, has_table, read_saved_files, read_saved_state
+from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
 from sessionizer.state.commands.steps import KeepExcludedRanges, KeepSpec, PrepareTables, WriteFinishedSessions
 from sessionizer.state.lineages.origin import (
@@ -58,29 +66,11 @@ from sessionizer.state.lineages.origin import (
     origins_of,
 )
 from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.savepoints.manifest import SavepointKind, read_saved_spec
+from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_saved_spec
 from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame
-
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.lineage.excluded_ranges import ExcludedRanges
-    from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.spark.state.lineages.new_lineage import DividedEvents
-    from sessionizer.spark.state.open_events import FirstLog
-    from sessionizer.spark.state.savepoints.saved_state import SavedState
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.rules import Migration
-    from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.rules import Migration
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(kw_only=True)

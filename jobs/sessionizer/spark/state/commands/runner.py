@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from pyspark.sql import DataFrame, SparkSession
+
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.differences import Division
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
+from sessionizer.home.json_record import JsonObject
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
 from sessionizer.spark.ingest.expressions import is_same_expression
 from sessionizer.spark.ingest.guard import require_fitting
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.tables import require_own_tables_fit
-from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+from sessionizer.spark.state.lineages.new_lineage import DividedEvents, NewLineage, transfer_state
+from sessionizer.spark.state.open_events import FirstLog, KeptState
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
-from sessionizer.state.commands.command import Command
+from sessionizer.state.commands.command import Command, Plan
 from sessionizer.state.commands.steps import (
     Activate,
     Canary,
@@ -27,32 +39,15 @@ from sessionizer.state.commands.steps import (
     StartLineage,
     Stop,
 )
+from sessionizer.state.lineages.committed_batch import CommittedBatch
 from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.preconditions import find_changed_lineage
-from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
+from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+from sessionizer.stream_spec.decisions import Document, changes_between, decisions_of, list_decisions
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
-    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-    from sessionizer.spark.state.lineages.new_lineage import DividedEvents
-    from sessionizer.spark.state.open_events import FirstLog, KeptState
-    from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.lineages.state_transfer import StateTransfer
-    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-    from sessionizer.stream_spec.decisions import Document
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
     Say: TypeAlias = Callable[[str], None]
 
 Asked = TypeVar("Asked", bound=Command)

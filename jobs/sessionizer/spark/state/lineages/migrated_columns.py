@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
+from sessionizer.migrations.declared import Assignment, CompiledMigration
 from sessionizer.migrations.draft import SAMPLES, MergedKey, MigratedSample, Preview
 from sessionizer.spark.ingest.expressions import (
     check_type,
@@ -24,12 +27,6 @@ from sessionizer.spark.ingest.guard import INTEGERS
 from sessionizer.spark.internals.trying import try_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
-
-    from pyspark.sql import Column, DataFrame
-
-    from sessionizer.migrations.declared import Assignment, CompiledMigration
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 
 

@@ -8,10 +8,13 @@ lineage. A table takes that batch once, so a killed command does it again.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -20,17 +23,24 @@ from sessionizer.checkpoint.log_entries import PARTITIONS, read_planned_batch
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
 from sessionizer.core.key_group.table_rows import decide_rows
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema, code_admissions, coded_schema
 from sessionizer.core.wire.codec import decode_log
 from sessionizer.core.wire.schema import group_numbers
 from sessionizer.errors import MigrationRefused, UnfaithfulState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, read_applied
-from sessionizer.migrations.declared import compile_migrations, list_columns_after, record_applied
+from sessionizer.migrations.declared import (
+    AppliedMigration,
+    CompiledMigration,
+    compile_migrations,
+    list_columns_after,
+    record_applied,
+)
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields, types_of
 from sessionizer.spark.query.assembly import rules_of
@@ -40,6 +50,7 @@ from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrate_rows, payload_names, payload_of
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, count_shares, divide
 from sessionizer.spark.state.open_events import (
+    KeptState,
     admissions_in,
     count_by_kind,
     describe_state,
@@ -52,24 +63,11 @@ from sessionizer.spark.state.open_events import (
     whole_logs,
 )
 from sessionizer.spark.state.savepoints.saved_state import read_saved_logs, saved_timeouts
+from sessionizer.state.lineages.committed_batch import CommittedBatch
+from sessionizer.state.savepoints.manifest import Manifest
+from sessionizer.stream_spec.document.rules import Migration
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.core.wire import schema
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.migrations.declared import AppliedMigration, CompiledMigration
-    from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.rules import Migration
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
 
 DECIDED: Final = "decided"
 """Folder with rows of ``rows.EMITTED``: what the key groups came to before the migration."""

@@ -6,10 +6,13 @@ touched, and no driver reads the new one before its last step (docs/adr/0084).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.file_lists import write_start_position
@@ -22,17 +25,20 @@ from sessionizer.core.wire.schema import group_labels, group_numbers
 from sessionizer.counts import count_text
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.data_files import make_listed_folder, remove_tree
-from sessionizer.home.roots import uri_of
+from sessionizer.home.json_record import JsonObject
+from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import begin_canary
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE
-from sessionizer.lineage.kept_spec import MIGRATIONS_FILE, AppliedMigrations, read_applied
+from sessionizer.lineage.kept_spec import MIGRATIONS_FILE, AppliedMigrations, LineageSpec, read_applied
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import group_of, session_query
 from sessionizer.spark.session import temporary_settings
-from sessionizer.spark.sinks.examine import half_written_batch
+from sessionizer.spark.sinks.examine import Examined, half_written_batch
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.open_events import (
     FirstLog,
@@ -47,8 +53,10 @@ from sessionizer.spark.state.open_events import (
     read_state_timeouts,
     reading_state,
 )
-from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before, remove_abandoned, remove_lineage
+from sessionizer.state.lineages.committed_batch import CommittedBatch
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, remove_abandoned, remove_lineage
 from sessionizer.state.lineages.state_transfer import (
+    Blobs,
     LineageStep,
     PackedGroup,
     StateTransfer,
@@ -58,24 +66,10 @@ from sessionizer.state.lineages.state_transfer import (
     unread_punctuations,
     write_records,
 )
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judge import CanaryTerms
-    from sessionizer.lineage.kept_spec import LineageSpec
-    from sessionizer.spark.sinks.examine import Examined
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.lineages.origin import Origin
-    from sessionizer.state.lineages.state_transfer import Blobs
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 _GROUP: Final = "new_key_group"

@@ -10,46 +10,39 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.file_lists import files_of_batch, read_seen_files
+from sessionizer.checkpoint.file_lists import SeenFile, files_of_batch, read_seen_files
 from sessionizer.checkpoint.log_entries import initial_offset, read_begun_batch, read_last_commit
 from sessionizer.errors import InvalidSpec, SessionizerError, SourceMissing, SourceReplaced, TransientError
 from sessionizer.home.data_files import commits_of, data_exists, list_added_files, read_actions
-from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.home.roots import DataPath, folder_at, resolve_place
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import choose_known_ids, replaced_names, require_same_source
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import source_ids, topics_of
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.state.commands.moves import Edge, Start, UnreadPart
+from sessionizer.state.lineages.committed_batch import CommittedBatch
 from sessionizer.state.lineages.lost_events import (
     Continuation,
     continuation_in_folder,
     going_on_in_table,
     going_on_in_topics,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.checkpoint.file_lists import SeenFile
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
-    from sessionizer.stream_spec.document.stream import StreamSpec
-
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 _ANY_ROW: Final = 1_000_000
 """Size in bytes of a row that is not read."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.log_entries import (
@@ -18,9 +21,10 @@ from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.data_files import commits_of, data_exists
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import require_lineage
-from sessionizer.lineage.canary.judge import USUAL
-from sessionizer.lineage.excluded_ranges import read_excluded_ranges
+from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
+from sessionizer.lineage.excluded_ranges import ExcludedRanges, read_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     SPEC_FILE,
     read_source_ids,
@@ -34,6 +38,7 @@ from sessionizer.state.commands.restores import RestorePlan, RollbackPlan
 from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.origin import (
     Origin,
+    Path,
     origins_of,
     path_to,
     rollback_of,
@@ -48,25 +53,13 @@ from sessionizer.state.restores.ranges import (
     replay_of_files,
     replay_of_topic,
 )
-from sessionizer.state.restores.row_changes import changes_to, streamed_tables
-from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
+from sessionizer.state.restores.row_changes import RowChanges, StreamedTable, changes_to, streamed_tables
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, checksum, read_saved_spec
 from sessionizer.state.savepoints.savepoint_writer import require_same_line
 from sessionizer.state.savepoints.verification import require_undamaged
 from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.lineage.canary.judge import CanaryTerms
-    from sessionizer.lineage.excluded_ranges import ExcludedRanges
-    from sessionizer.state.lineages.origin import Path
-    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:

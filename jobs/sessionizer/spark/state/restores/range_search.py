@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from sessionizer.checkpoint.file_lists import read_seen_files
+from pyspark.sql import SparkSession
+
+from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
 from sessionizer.home.roots import folder_at, is_uri, resolve_place
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import (
     NOTHING_EXCLUDED,
+    ExcludedRange,
     ExcludedRanges,
     Records,
     read_excluded_ranges,
@@ -41,18 +45,8 @@ from sessionizer.state.restores.ranges import (
     records_in_span,
     remarks_on_files,
 )
-from sessionizer.state.savepoints.manifest import read_saved_spec
+from sessionizer.state.savepoints.manifest import Manifest, read_saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from sessionizer.checkpoint.file_lists import SeenFile
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.lineage.excluded_ranges import ExcludedRange
-    from sessionizer.state.savepoints.manifest import Manifest
 
 
 def resolve_ranges(

@@ -6,12 +6,17 @@ second call finds nothing to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sessionizer.checkpoint.state_files import Operator
+from sessionizer.control.operation import Operation
 from sessionizer.counts import count_text
 from sessionizer.errors import DataAway, RowsGone, RowsLeft
 from sessionizer.home.names import is_identifier
@@ -23,18 +28,10 @@ from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.table_changes import OF_OPERATION
-from sessionizer.state.restores.row_changes import RowsOfTable
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.checkpoint.state_files import Operator
-    from sessionizer.control.operation import Operation
     from sessionizer.inspection.inspect import Inspection
-    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"

@@ -6,15 +6,18 @@ is a checkpoint of one batch: its state is read by Spark's own reader, from a co
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
+from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.contents import would_be_schema, would_be_sessions
 from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
@@ -25,7 +28,15 @@ from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import close_to_others
 from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.stream_home import (
+    CHECKPOINT,
+    GROUP_LOGS,
+    OPEN_EVENTS,
+    SEEN_FILES,
+    TIMEOUTS,
+    SavepointHome,
+    StreamHome,
+)
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
@@ -46,18 +57,8 @@ from sessionizer.spark.state.open_events import (
     whole_logs,
 )
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.savepoints.manifest import Counts, SavepointKind, read_saved_spec
+from sessionizer.state.savepoints.manifest import Counts, Manifest, SavepointKind, read_saved_spec
 from sessionizer.state.savepoints.savepoint_writer import install, require_same_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.state.savepoints.manifest import Manifest
-
 
 _BLOB_OF_LOG: Final = ("key_group", "number", "of", "blob")
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, StreamHome
 from sessionizer.lineage.fingerprint import JAVA
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.open_events import (
+    KeptState,
     describe_state,
     number_groups,
     open_events_of,
@@ -24,27 +27,16 @@ from sessionizer.spark.state.open_events import (
     whole_logs,
 )
 from sessionizer.spark.state.savepoints.saved_state import (
+    Held,
     count_state_logs,
     read_saved_logs,
     savepoint_table,
     sum_counts,
 )
-from sessionizer.state.lineages.committed_batch import require_unchanged
-from sessionizer.state.savepoints.manifest import SavepointKind
-from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
+from sessionizer.state.lineages.committed_batch import CommittedBatch, require_unchanged
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, SavepointWriter
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.spark.state.savepoints.saved_state import Held
-    from sessionizer.state.lineages.committed_batch import CommittedBatch
-    from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 
 _READ_WHOLE: Final = {"delta.dataSkippingNumIndexedCols": "0"}
 """Table property that turns statistics off.
