@@ -58,6 +58,8 @@ class ApprovalSettings:
         )
 
 
+SHOWN: Final = "shown_digest"
+"""Key under which the task notes the digest of the plan that it shows."""
 log = logging.getLogger(__name__)
 
 
@@ -104,6 +106,7 @@ class ApprovePlan(ApprovalOperator):
         self.response_timeout = timedelta(milliseconds=patience_ms)
         asker = context["dag_run"].triggering_user_name
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, patience_ms, asker)
+        context["ti"].xcom_push(key=SHOWN, value=plan.digest)
         super().execute(context)
         return None
 
@@ -117,6 +120,9 @@ class ApprovePlan(ApprovalOperator):
         if not is_approved:
             return None
         _, plan = self._asked(context)
+        shown = context["ti"].xcom_pull(task_ids=self.task_id, key=SHOWN)
+        if plan.digest != shown:  # a job that was taken for lost has planned as well
+            raise PersonNeeded(f"the shown plan {shown} was replaced by {plan.digest}", "run this DAG again")
         asker = context["dag_run"].triggering_user_name
         asked = f", asked by {asker}" if asker and asker != by else ""
         return self._approve(plan, f"{by}{asked}{IN_AIRFLOW}")

@@ -94,15 +94,16 @@ def test_a_plan_that_is_gone_is_not_made_up(project: Project, monkeypatch: pytes
         waiting(project, monkeypatch).execute(context(RESTORE))
 
 
-def answered(project: Project, option: str, user: object) -> str | None:
-    """What the task returns once Airflow has an answer."""
+def answered(project: Project, option: str, user: object, *, shown: str | None = None) -> str | None:
+    """What the task returns once Airflow has an answer to the plan that was shown."""
     event = {
         "chosen_options": [option],
         "params_input": {},
         "responded_at": datetime(2026, 11, 23, 11, tzinfo=UTC),
         "responded_by_user": user,
     }
-    return ApprovePlan(task_id="approve", project=project, settings=SETTINGS).execute_complete(context(RESTORE), event)
+    task = ApprovePlan(task_id="approve", project=project, settings=SETTINGS)
+    return task.execute_complete(context(RESTORE, shown=shown), event)
 
 
 def test_an_approval_is_recorded_with_what_was_shown_and_who_approved(
@@ -119,6 +120,14 @@ def test_an_approval_is_recorded_with_what_was_shown_and_who_approved(
     with pytest.raises(TaskAwaitingInput):
         waiting(project, monkeypatch).execute(context(RESTORE))
     assert require_request(home, PLAN.id).step is OperationStage.PLANNED, "a cleared task asks again"
+
+
+def test_a_plan_that_was_replaced_after_it_was_shown_is_not_approved(project: Project) -> None:
+    home = StreamHome.of(project.home, "clicks")
+    write_request(home, PLAN)
+    with pytest.raises(PersonNeeded, match=f"fedcba9876543210 was replaced by {PLAN.digest}"):
+        answered(project, "Approve", {"id": "7", "name": "alice"}, shown="fedcba9876543210")
+    assert require_request(home, PLAN.id) == PLAN
 
 
 @pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])
