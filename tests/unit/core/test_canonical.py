@@ -328,15 +328,33 @@ def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) ->
     return new
 
 
-@settings(max_examples=60)
-@given(
+by_any_migration = given(
     log=logs(),
     emit_every_ms=st.sampled_from([0, 30]),
     share=st.floats(0, 0.999),
     groups=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     how=migrations,
 )
+
+
+@settings(max_examples=60)
+@by_any_migration
 def test_a_stream_with_migrated_events_equals_the_definition(
+    log: Log, emit_every_ms: int, share: float, groups: tuple[int, int], how: DrawnMigration
+) -> None:
+    assert_migrated_equals_the_definition(log, emit_every_ms, share, groups, how)
+
+
+@pytest.mark.long
+@settings(max_examples=2_000)
+@by_any_migration
+def test_many_streams_with_migrated_events_equal_the_definition(
+    log: Log, emit_every_ms: int, share: float, groups: tuple[int, int], how: DrawnMigration
+) -> None:
+    assert_migrated_equals_the_definition(log, emit_every_ms, share, groups, how)
+
+
+def assert_migrated_equals_the_definition(
     log: Log, emit_every_ms: int, share: float, groups: tuple[int, int], how: DrawnMigration
 ) -> None:
     cut = int(share * len(log.batches))
