@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ from sessionizer.checkpoint.files import files_of
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
-from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import write_data_text
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer_airflow.launching.local import DriverTraces
@@ -29,13 +26,11 @@ from support.cluster.containers import (
     DRIVER_SECONDS,
     STOPPED_SECONDS,
     executors_see_no_control,
-    nobody_sees_the_home,
     states,
 )
 from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, newest_driver_works, supervisor_of
 from support.expected.driver_statuses import Heard, recorded
 from support.faults.airflow_faults import has_stopped, wait_for_pause
-from support.places import REPOSITORY
 from support.processes.live_airflow import Platform
 from support.processes.ports import eventually
 from support.processes.yarn import Yarn
@@ -321,45 +316,3 @@ def test_a_folder_of_another_user_is_not_taken_for_an_empty_one(
     with pytest.raises(OSError, match="Permission denied"):
         files_of(folder_at(uri_of(hdfs_folder)))
     type(hdfs_folder.fs).clear_instance_cache()
-
-
-@pytest.fixture(scope="module")
-def control_in_hdfs() -> bool:
-    return True
-
-
-@pytest.mark.long
-def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
-    platform: Platform, clicks: ClusterStage, running_yarn: Yarn
-) -> None:
-    clicks.bring(2)
-    platform.api.unpause(platform.dag)
-    first = platform.wait_for_driver(seconds=DRIVER_SECONDS)
-    platform.wait_for_watch()
-    clicks.wait_until_all_is_in()
-    home = platform.home
-    assert Store(home.lineage_record).exists()
-    assert not Store(home.own / "lineage.json").exists()
-    nobody_sees_the_home(platform, running_yarn)
-    assert "clicks" in status(platform, clicks)
-
-    platform.run_now(f"{platform.stream}.stop")
-    wait_until(lambda: has_stopped(platform, first), STOPPED_SECONDS, "the first driver to stop")
-    clicks.bring(2)
-    platform.run_now(f"{platform.stream}.start")
-    second = platform.wait_for_driver(other_than=first, seconds=DRIVER_SECONDS)
-    clicks.wait_until_all_is_in()
-
-    platform.mark_failed()
-    wait_for_pause(platform)
-    wait_until(lambda: has_stopped(platform, second), STOPPED_SECONDS, "the second driver to stop")
-    clicks.assert_exact()
-
-
-def status(platform: Platform, clicks: ClusterStage) -> str:
-    """What people are told of the stream by a command that knows where control is."""
-    command = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "--control", str(clicks.stage.control), "status"]
-    command += ["--home", str(platform.home.platform), "--streams", str(clicks.stage.streams)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert "RUNNING" in told or "IDLE" in told, told
-    return told

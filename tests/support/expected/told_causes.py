@@ -40,7 +40,7 @@ def check_alert(
     `fields` are those of an error that the remedy in the table names.
     """
     cause = CAUSES[name]
-    remedy = cause.remedy.format(error=SimpleNamespace(**fields)) if fields else cause.remedy
+    remedy = cause.remedy.format(SimpleNamespace(**fields)) if fields else cause.remedy
     remedy = name_stream(remedy, "clicks")
     (alert,) = told
     assert (alert["kind"], alert["stream"]) == (KINDS[cause.verdict], "clicks"), alert
