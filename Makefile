@@ -111,7 +111,8 @@ test-long: .jars/.archived .tools/chromium .tools/azurite .tools/prometheus/prom
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
 
 # Flink has packages that do not go together with ours, so it has an environment of its own
-.tools/flink/.ready: benchmarks/flink-requirements.lock ivy.xml .venv/.synced
+.tools/flink/.ready: benchmarks/flink-requirements.lock ivy.xml .venv/.synced .tools/java
+	@mkdir -p .jars
 	rm -rf .tools/flink
 	$(UV) venv --quiet --python $(PYTHON) .tools/flink
 	$(UV) pip sync --quiet --require-hashes --python .tools/flink/bin/python $<

@@ -32,17 +32,8 @@ def main(job_file: Path) -> None:
     """Read the warm-up, then the measured events in the same JVM. Write ``result.json`` beside the job."""
     job = json.loads(job_file.read_text())
     folder = job_file.parent
-    started = time.time()
     batches = [read(job, folder, part, number) for number, part in enumerate(("warm_up", "measured"))]
-    result = {
-        "batches": batches,
-        "uncounted": 1,
-        "diary": None,
-        "process_started": started,
-        "session_ready": started,
-        "settings": {},
-        "tally": tally(folder / "tables" / "measured"),
-    }
+    result = {"batches": batches, "uncounted": 1, "diary": None, "tally": tally(folder / "tables" / "measured")}
     job_file.with_name("result.json").write_text(json.dumps(result))
 
 

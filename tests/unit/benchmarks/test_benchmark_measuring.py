@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sessionizer_bench.contestants import flink
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.data import texts, visits
 from sessionizer_bench.data.dataset import Dataset, Traffic
@@ -234,3 +235,25 @@ def test_a_race_survives_json(tmp_path: Path) -> None:
     race = Race(tmp_path / "files", 2, tmp_path, 30, 16)
     values = {name: getattr(race, name) for name in race.__slots__}
     assert Race.from_json({**values, "files": str(race.files), "folder": str(race.folder)}) == race
+
+
+def test_flink_gets_the_warm_up_and_the_measured_events_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, folder = tmp_path / "files", tmp_path / "run"
+    files.mkdir()
+    folder.mkdir()
+    for number in range(6):
+        pq.write_table(pa.table({"number": [2 * number, 2 * number + 1]}), files / f"batch-{number}.parquet")
+    race = Race(files=files, files_per_batch=2, folder=folder, emit_every_s=None, key_groups=1)
+    monkeypatch.setattr(flink, "HOME", tmp_path / "flink")
+    with pytest.raises(flink.FlinkMissing, match=r"make \.tools/flink/\.ready"):
+        flink.prepare(race, 1)
+    flink.HOME.mkdir()
+    (flink.HOME / ".ready").touch()
+    told = flink.prepare(race, 1)
+    read = {
+        name: pq.read_table(f"{told['input']}/{name}.parquet")["number"].to_pylist() for name in ("warm_up", "measured")
+    }
+    assert read == {"warm_up": [*range(4)], "measured": [*range(4, 12)]}
+    assert any("hadoop-client" in jar for jar in told["jars"])
