@@ -145,10 +145,7 @@ NO_RESOURCES: Final = Cause(
     "start workers, or free cores and memory in the cluster",
     symptoms=((r"Initial job has not accepted any resources", "the cluster gives it no executor"),),
 )  # fmt: skip
-START_CAUSES: Final = (
-    NO_JAVA, OLD_JAVA, NO_MEMORY, NO_APPLICATION, NO_JAR, BROKEN_CODE, BAD_MASTER, NO_YARN_CONFIGURATION, UNREACHABLE,
-    NO_RESOURCES,
-)  # fmt: skip
+START_CAUSES: Final = tuple(each for each in [*vars().values()] if isinstance(each, Cause) and each.symptoms)
 """Causes that keep a driver from starting. An earlier one explains a later one."""
 
 

@@ -20,18 +20,8 @@ from sessionizer.cli.places import CommandLine
 from sessionizer.cli.run import run, stop
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import diff, spec
-from sessionizer.cli.state_commands.abandon import abandon
-from sessionizer.cli.state_commands.changes import (
-    apply,
-    carry_out,
-    promote,
-    rescale,
-    restore,
-    rollback,
-    seed,
-    switch,
-    upgrade,
-)
+from sessionizer.cli.state_commands.changes import apply, promote, rescale, restore, rollback, seed, switch, upgrade
+from sessionizer.cli.state_commands.operations import abandon, carry_out
 from sessionizer.cli.status import status, timeline
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
 from sessionizer.errors import InvalidSpec, SessionizerError

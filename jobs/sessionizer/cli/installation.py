@@ -33,13 +33,7 @@ from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
 from sessionizer.fleet.table_queries import TablePlace, table_places
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
-from sessionizer.home.roots import (
-    HOME_VARIABLE,
-    ObjectStore,
-    control_root,
-    data_root,
-    uri_of,
-)
+from sessionizer.home.roots import HOME_VARIABLE, ObjectStore, control_root, data_root, uri_of
 from sessionizer.home.stream_home import stream_homes
 from sessionizer.launch.installation import JARS_VARIABLE, jar_folder
 from sessionizer.launch.jars import fetch_jars, jar_names, list_file_names, other_versions

@@ -144,11 +144,11 @@ class Side:
     revision: str
 
     def divide(self, partitions: int | None) -> Side:
-        """Return the side with its state in so many ``partitions``. None keeps their number."""
-        configuration = self.fingerprint.configuration
-        if partitions is not None:
-            Division.read(self.spec, {PARTITIONS: "1"}).change(None, partitions)
-            configuration = {**configuration, PARTITIONS: str(partitions)}
+        """Return the side with its state in so many ``partitions``. None keeps their number. Raises InvalidSpec."""
+        if partitions is None:
+            return self
+        divided = Division(int(self.spec["key_groups"]), 1).change(None, partitions)
+        configuration = {**self.fingerprint.configuration, PARTITIONS: str(divided.partitions)}
         return replace(self, fingerprint=replace(self.fingerprint, configuration=configuration))
 
 

@@ -17,11 +17,7 @@ from airflow.sdk import Connection, Param
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sessionizer.state.commands.command import Option
-from sessionizer.state.commands.seeds import (
-    PASSWORD,
-    Seed,
-    leads_to,
-)
+from sessionizer.state.commands.seeds import PASSWORD, Seed, leads_to
 from sessionizer_airflow.errors import UnusableDatabaseConnection
 from sessionizer_airflow.launching.connection import SparkTarget
 from sessionizer_airflow.operating.request import Request, form_fields, purposes

@@ -16,14 +16,7 @@ from sessionizer.home.roots import is_uri
 from sessionizer.state.commands.command import Command, Option
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore
-from sessionizer.state.commands.seeds import (
-    ADDRESSES,
-    DATABASE,
-    NEED_QUERY,
-    SOURCE,
-    Seed,
-    url_without_secret,
-)
+from sessionizer.state.commands.seeds import ADDRESSES, DATABASE, NEED_QUERY, SOURCE, Seed, url_without_secret
 from sessionizer.stream_spec.document.names import Verbatim
 
 if TYPE_CHECKING:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import (
-    Callable,
-    Collection,
-)
+from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any
 

@@ -155,6 +155,18 @@ def test_an_operation_that_is_over_or_unknown(
     assert isinstance(carried_out(platform, "one").exception, error)
 
 
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_begun_operation_whose_request_is_unknown(platform: Platform, home: StreamHome, *, by_id: bool) -> None:
+    lineage = start_lineage(home)
+    begun = replace(
+        begun_restore("one", savepoint=""), verb="rescale", lineage_from=lineage, request={"canary": "many"}
+    )
+    write_operation(home, begun)
+    error = carried_out(platform, "one").exception if by_id else typed(platform, "rescale", "--approve", begun.digest)
+    assert isinstance(error, DamagedFile)
+    assert str(error.path).endswith("operations/one.json")
+
+
 def test_a_lineage_that_has_none_before_it(platform: Platform, home: StreamHome) -> None:
     start_lineage(home)
     assert isinstance(typed(platform, "rollback"), NoWayBack)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.cli.state_commands import abandon
+from sessionizer.cli.state_commands import operations
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.execution import Step
 from sessionizer.control.lease import Lease, acquire
@@ -57,14 +57,14 @@ class Meeting:
     def __init__(self, platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
         self.command_waits, self.abandon_is_over = threading.Event(), threading.Event()
         self.lease, _ = platform.drive("clicks")
-        look = abandon._require_no_command
+        look = operations._require_no_command
 
         def look_too_early(where: StreamHome) -> None:
             look(where)
             self.lease.release()
             assert self.command_waits.wait(WITHIN_S)
 
-        monkeypatch.setattr(abandon, "_require_no_command", look_too_early)
+        monkeypatch.setattr(operations, "_require_no_command", look_too_early)
         self.platform = platform
 
     def wait(self) -> None:
@@ -168,7 +168,7 @@ def test_abandon_leaves_a_command_that_was_approved_meanwhile_its_maintenance(
 
     record, later = leave_waiting(home, approved(home)), list[OperationRecord]()
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why="", afterwards=DesiredState.RUNNING)
-    monkeypatch.setattr(abandon, "abandon_unbegun", approve_another)
+    monkeypatch.setattr(operations, "abandon_unbegun", approve_another)
     assert type_abandon(platform) is None
     assert read_desired(home).state is DesiredState.MAINTENANCE
     assert unbegun_commands(home) == later
@@ -186,7 +186,7 @@ def test_abandon_that_was_overtaken_by_itself_does_not_give_the_others_lease_up(
     pending = approved(home).record_step(OperationStage.STOPPED)
     write_operation(home, pending)
     leases: list[Lease] = []
-    monkeypatch.setattr(abandon, "remove_abandoned", type_again_elsewhere)
+    monkeypatch.setattr(operations, "remove_abandoned", type_again_elsewhere)
     assert type_abandon(platform) is None
     leases[0].check()
     with pytest.raises(LeaseHeld):

@@ -4,52 +4,41 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.cli.places import (  # read when a command line is built
-    Data,
     Home,
-    Master,
     Stream,
-    Streams,
     home_folder,
     require_known_stream,
-    stream_home,
     stream_spec,
 )
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.course import (
     By,
     CommandCourse,
-    Shared,
-    Wait,
     WithoutSteps,
     approver,
     command_line,
     is_done_already,
     note_edited_file,
-    note_pending,
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
-    REQUEST_FILE,
-    Ending,
     OperationRecord,
     OperationStage,
-    require_not_abandoned,
 )
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Division
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.deployment.upgrade_planning import plan_upgrade
-from sessionizer.errors import DamagedFile, InvalidSpec, StreamBegun, UnknownSavepoint
+from sessionizer.errors import InvalidSpec, StreamBegun, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.home.names import mint_id
-from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage, require_lineage
@@ -57,7 +46,6 @@ from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.command import Command, Plan
 from sessionizer.state.commands.moves import Rescale, Switch, decide_switch, require_switch
-from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import Prove, new_lineage
@@ -403,46 +391,3 @@ COURSES: Final[dict[type[Command], type[CommandCourse[Any]]]] = {
 restore, rollback, rescale, switch, apply, upgrade, seed = (
     command_line(command, course.run) for command, course in COURSES.items()
 )
-
-
-def carry_out(  # noqa: PLR0913  one parameter per option
-    stream: Stream,
-    operation: Annotated[str, typer.Argument(metavar="ID", help="Id of the request or of the operation.")],
-    *,
-    wait: Wait = 300.0,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
-) -> None:
-    """Make the plan of a request, run an approved one, or resume an operation that was begun."""
-    shared = Shared(stream=stream, wait=wait, streams=streams, home=home, data=data, master=master)
-    with note_pending(shared):
-        _carry_out(stream_home(home, stream, data), operation, shared)
-
-
-def _carry_out(where: StreamHome, operation: str, shared: Shared) -> None:
-    """Do the next step of an operation. One that failed, and was abandoned, is tried again under another id."""
-    require_known_stream(where, shared.streams)
-    found = OPERATION_FILE.of(where, operation).require() or REQUEST_FILE.of(where, operation).require()
-    if found is None:
-        raise InvalidSpec("ID", operation, f"Give the id that `sessionizer status {where.name}` shows")
-    if found.outcome is Ending.ABANDONED and found.abandoned_by is None:
-        found = replace(found, id=mint_id(epoch_ms()))
-    elif found.outcome is Ending.DONE:
-        typer.echo(f"{found.verb} {found.id} of stream {where.name} is done, in lineage {found.lineage_to}")
-        return
-    else:
-        require_not_abandoned(where, found)
-    if found.step is OperationStage.PLANNED:
-        typer.echo(f"{found.text}\n  this plan waits for approval")
-        return
-    if found.step is not OperationStage.REQUESTED:
-        shared = replace(shared, approve=found.digest, by=found.by)
-    try:
-        command = COMMANDS[found.verb].from_json(found.request)
-    except (KeyError, ValueError) as error:
-        raise DamagedFile(
-            uri_of(OPERATION_FILE.of(where, operation).path), f"its request is unknown: {error}"
-        ) from error
-    COURSES[type(command)].run(command, shared, found)

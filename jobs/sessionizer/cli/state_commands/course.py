@@ -35,6 +35,7 @@ from sessionizer.control.execution import Step, StepRunner
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.plan_changes import Decided, require_approved
 from sessionizer.control.records.operation_record import (
+    OPERATION_FILE,
     Ending,
     OperationRecord,
     OperationStage,
@@ -56,6 +57,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.command import Command, Option, Plan
+from sessionizer.state.commands.registry import command_of
 from sessionizer.state.commands.steps import Canary, StartLineage, Stop
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.preconditions import find_changed_lineage
@@ -192,7 +194,7 @@ class CommandCourse(ABC, Generic[Asked]):
             return
         course.pending = find_begun(course.where, command.name, course.savepoint)
         if course.pending is not None and course.pending.request:
-            begun = type(command).from_json(course.pending.request)
+            begun: Any = command_of(course.pending, OPERATION_FILE.of(where, course.pending.id).path)
             course.command = replace(begun, releases=course.command.releases)
         if not course.is_finished() and course.needs_spark():
             course.run_on_spark()

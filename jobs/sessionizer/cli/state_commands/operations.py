@@ -1,33 +1,84 @@
-"""``sessionizer abandon``: give up an operation that was begun and has no process any more."""
+"""Commands on an operation: ``carry-out`` does its next step, ``abandon`` gives it up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
-from sessionizer.cli.places import Data, Home, Stream, require_known_stream, stream_home
-from sessionizer.cli.state_commands.course import By, approver
+from sessionizer.cli.places import Data, Home, Master, Stream, Streams, require_known_stream, stream_home
+from sessionizer.cli.state_commands.changes import COURSES
+from sessionizer.cli.state_commands.course import By, Shared, Wait, approver, note_pending
 from sessionizer.cli.terminal import say
 from sessionizer.control.lease import acquire, read_lease
 from sessionizer.control.maintenance import end_job
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.operation_record import (
+    OPERATION_FILE,
+    REQUEST_FILE,
+    Ending,
     OperationRecord,
+    OperationStage,
     abandon_unbegun,
     pending_operation,
+    require_not_abandoned,
     unbegun_commands,
 )
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.control.records.supervision_records import DesiredState, end_maintenance, read_desired
-from sessionizer.errors import LeaseHeld
-from sessionizer.home.clock import moment_text
+from sessionizer.errors import InvalidSpec, LeaseHeld
+from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.names import is_command
+from sessionizer.home.names import is_command, mint_id
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.commands.registry import command_of
 from sessionizer.state.lineages.origin import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
+
+
+def carry_out(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    operation: Annotated[str, typer.Argument(metavar="ID", help="Id of the request or of the operation.")],
+    *,
+    wait: Wait = 300.0,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Make the plan of a request, run an approved one, or resume an operation that was begun."""
+    shared = Shared(stream=stream, wait=wait, streams=streams, home=home, data=data, master=master)
+    with note_pending(shared):
+        _carry_out(stream_home(home, stream, data), operation, shared)
+
+
+def _carry_out(where: StreamHome, operation: str, shared: Shared) -> None:
+    """Do the next step of an operation. One that failed, and was abandoned, is tried again under another id."""
+    require_known_stream(where, shared.streams)
+    file = OPERATION_FILE.of(where, operation)
+    found = file.require()
+    if found is None:
+        file = REQUEST_FILE.of(where, operation)
+        found = file.require()
+    if found is None:
+        raise InvalidSpec("ID", operation, f"Give the id that `sessionizer status {where.name}` shows")
+    if found.outcome is Ending.ABANDONED and found.abandoned_by is None:
+        found = replace(found, id=mint_id(epoch_ms()))
+    elif found.outcome is Ending.DONE:
+        typer.echo(f"{found.verb} {found.id} of stream {where.name} is done, in lineage {found.lineage_to}")
+        return
+    else:
+        require_not_abandoned(where, found)
+    if found.step is OperationStage.PLANNED:
+        typer.echo(f"{found.text}\n  this plan waits for approval")
+        return
+    if found.step is not OperationStage.REQUESTED:
+        shared = replace(shared, approve=found.digest, by=found.by)
+    command = command_of(found, file.path)
+    COURSES[type(command)].run(command, shared, found)
 
 
 def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:

@@ -34,7 +34,7 @@ class Option:
     flag: str | None
     title: str | None
     help: str
-    default: Any
+    default: Any = None
     min: int | None = None
     max: int | None = None
     metavar: str | None = None
@@ -48,11 +48,14 @@ class Option:
         """Whether the option has a flag. The others are an argument or a field of the form alone."""
         return self.flag is not None and self.flag.startswith("-")
 
+    def declare(self) -> Any:  # noqa: ANN401  a field of any type
+        """Return the option as a field of its command."""
+        return field(default=self.default, metadata={_OPTION: self})
+
 
 def option(flag: str | None, title: str | None, help: str, *, default: Any = None, **more: Any) -> Any:  # noqa: A002, ANN401  a field of any type
     """Declare an option as a field of its command. ``more``: see ``Option``."""
-    declared = Option(flag=flag, title=title, help=help, default=default, **more)
-    return field(default=default, metadata={_OPTION: declared})
+    return Option(flag=flag, title=title, help=help, default=default, **more).declare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,64 +228,43 @@ def _lines(text: str) -> Iterator[str]:
 
 _FLAG: Final = "--canary"
 ROLL_BACK_IF_FAILED: Final = "--roll-back-if-failed"
-
-
 _CANARY: Final = "Canary of a new lineage"
 _GROUPS: Final = "Key groups of a new lineage"
-
-
-def canary_option() -> Any:  # noqa: ANN401  a field
-    """Declare the number of batches of the canary."""
-    return option(
-        _FLAG,
-        "Batches of the canary",
-        f"number of the new lineage's first batches that are compared with the lineage before. 0: none, else {BATCHES}",
-        default=BATCHES,
-        min=0,
-        max=1000,
-        section=_CANARY,
-    )
-
-
-def roll_back_option() -> Any:  # noqa: ANN401  a field
-    """Declare the automatic rollback of a lineage that fails its canary."""
-    return option(
-        ROLL_BACK_IF_FAILED,
-        "Roll back if failed",
-        "roll back to the lineage before, without asking, if the new one fails its canary",
-        default=False,
-        section=_CANARY,
-    )
-
-
-def key_groups_option() -> Any:  # noqa: ANN401  a field
-    """Declare the number of key groups that the state is divided into."""
-    return option(
-        "--key-groups",
-        "Key groups",
-        "number of key groups. Without it: the number in the file, or in the savepoint if the file is not read",
-        min=1,
-        max=MOST_KEY_GROUPS,
-        section=_GROUPS,
-    )
-
-
-def partitions_option() -> Any:  # noqa: ANN401  a field
-    """Declare the number of partitions that the key groups are in."""
-    return option(
-        "--partitions",
-        "Partitions",
-        "number of partitions, each a task of a batch. Without it: the number stays as it is",
-        min=1,
-        section=_GROUPS,
-    )
-
-
-def accept_option() -> Any:  # noqa: ANN401  a field
-    """Declare the differences that a user accepts by name."""
-    return option(
-        "--accept",
-        "Accept",
-        "name of a difference that open sessions lack something by, or that is not judged",
-        default=(),
-    )
+CANARY: Final = Option(
+    flag=_FLAG,
+    title="Batches of the canary",
+    help="number of the new lineage's first batches that are compared with the lineage before. "
+    f"0: none, else {BATCHES}",
+    default=BATCHES,
+    min=0,
+    max=1000,
+    section=_CANARY,
+)
+ROLL_BACK: Final = Option(
+    flag=ROLL_BACK_IF_FAILED,
+    title="Roll back if failed",
+    help="roll back to the lineage before, without asking, if the new one fails its canary",
+    default=False,
+    section=_CANARY,
+)
+KEY_GROUPS: Final = Option(
+    flag="--key-groups",
+    title="Key groups",
+    help="number of key groups. Without it: the number in the file, or in the savepoint if the file is not read",
+    min=1,
+    max=MOST_KEY_GROUPS,
+    section=_GROUPS,
+)
+PARTITIONS: Final = Option(
+    flag="--partitions",
+    title="Partitions",
+    help="number of partitions, each a task of a batch. Without it: the number stays as it is",
+    min=1,
+    section=_GROUPS,
+)
+ACCEPT: Final = Option(
+    flag="--accept",
+    title="Accept",
+    help="name of a difference that open sessions lack something by, or that is not judged",
+    default=(),
+)

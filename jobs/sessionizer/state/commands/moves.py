@@ -19,14 +19,14 @@ from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.lineage.canary.judge import USUAL, CanaryTerms, digest_terms
 from sessionizer.state.commands.command import (
+    CANARY,
+    KEY_GROUPS,
+    PARTITIONS,
+    ROLL_BACK,
     Command,
     Decision,
     Plan,
-    canary_option,
-    key_groups_option,
     option,
-    partitions_option,
-    roll_back_option,
 )
 from sessionizer.state.commands.steps import Activate, Stop, new_lineage
 from sessionizer.state.lineages.committed_batch import CommittedBatch
@@ -90,10 +90,10 @@ class Rescale(Command):
     name: ClassVar = "rescale"
     purpose: ClassVar = "divide the state anew"
 
-    key_groups: int | None = key_groups_option()
-    partitions: int | None = partitions_option()
-    canary: int = canary_option()
-    roll_back_if_failed: bool = roll_back_option()
+    key_groups: int | None = KEY_GROUPS.declare()
+    partitions: int | None = PARTITIONS.declare()
+    canary: int = CANARY.declare()
+    roll_back_if_failed: bool = ROLL_BACK.declare()
 
     def plan(self, stream: str, committed: CommittedBatch, key_groups_of_file: int) -> Plan[RescalePlan]:
         """Decide the division. Raises InvalidSpec."""
@@ -332,8 +332,8 @@ class Switch(Command):
     leave_unread: bool = option(
         "--leave-unread", "Leave unread", "switch although the old source has unread events", default=False
     )
-    canary: int = canary_option()
-    roll_back_if_failed: bool = roll_back_option()
+    canary: int = CANARY.declare()
+    roll_back_if_failed: bool = ROLL_BACK.declare()
 
     def plan(self, decision: Moved, *, is_stopped: bool = False) -> Plan[Moved]:
         """Decide what the stream leaves. Events of the old source that a stopped stream did not read forbid it."""

@@ -30,16 +30,16 @@ from sessionizer.home.names import IDENTIFIER_PATTERN
 from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges
 from sessionizer.state.commands.command import (
+    ACCEPT,
+    CANARY,
+    KEY_GROUPS,
+    PARTITIONS,
+    ROLL_BACK,
     ROLL_BACK_IF_FAILED,
     Command,
     Decision,
     Plan,
-    accept_option,
-    canary_option,
-    key_groups_option,
     option,
-    partitions_option,
-    roll_back_option,
 )
 from sessionizer.state.commands.steps import (
     Activate,
@@ -103,11 +103,11 @@ class Restore(Command):
         "continue with the stream's file as it is now, instead of the savepoint's spec",
         default=False,
     )
-    accept: tuple[str, ...] = accept_option()
-    key_groups: int | None = key_groups_option()
-    partitions: int | None = partitions_option()
-    canary: int = canary_option()
-    roll_back_if_failed: bool = roll_back_option()
+    accept: tuple[str, ...] = ACCEPT.declare()
+    key_groups: int | None = KEY_GROUPS.declare()
+    partitions: int | None = PARTITIONS.declare()
+    canary: int = CANARY.declare()
+    roll_back_if_failed: bool = ROLL_BACK.declare()
 
     @property
     def reads_file(self) -> bool:

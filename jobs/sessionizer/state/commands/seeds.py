@@ -19,7 +19,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.names import SESSIONS
 from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
-from sessionizer.state.commands.command import Command, Decision, Plan, canary_option, option
+from sessionizer.state.commands.command import CANARY, Command, Decision, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
     DeleteLaterRows,
@@ -242,7 +242,7 @@ class Seed(Command):
         "leave the lineage that the stream has, and delete the rows that it wrote",
         default=False,
     )
-    canary: int = canary_option()
+    canary: int = CANARY.declare()
 
     def plan(self, decision: SeedPlan, *, newest_batch: int = -1) -> Plan[SeedPlan]:
         """Decide what happens, in order. ``newest_batch``: of the lineage that is left, -1 for none."""

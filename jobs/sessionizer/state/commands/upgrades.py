@@ -8,16 +8,7 @@ from typing import Any, ClassVar, Self
 
 from sessionizer.control.execution import Step
 from sessionizer.deployment.upgrade_plan import UpgradePlan, UpgradeRequest
-from sessionizer.state.commands.command import (
-    Command,
-    Plan,
-    accept_option,
-    canary_option,
-    key_groups_option,
-    option,
-    partitions_option,
-    roll_back_option,
-)
+from sessionizer.state.commands.command import ACCEPT, CANARY, KEY_GROUPS, PARTITIONS, ROLL_BACK, Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
     CopyCheckpoint,
@@ -49,15 +40,15 @@ class Apply(Command):
     takes_programs: ClassVar[bool] = False
     """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 
-    accept: tuple[str, ...] = accept_option()
+    accept: tuple[str, ...] = ACCEPT.declare()
     new_lineage: bool = option(
         "--new-lineage",
         "In a new lineage",
         "make a new lineage even if none is needed: with a canary and a way back",
         default=False,
     )
-    canary: int = canary_option()
-    roll_back_if_failed: bool = roll_back_option()
+    canary: int = CANARY.declare()
+    roll_back_if_failed: bool = ROLL_BACK.declare()
     folder: str | None = option(
         "--in",
         None,
@@ -138,8 +129,8 @@ class Upgrade(Apply):
         "leave the open sessions behind, in a new lineage: they are lost, and the plan counts them",
         default=False,
     )
-    key_groups: int | None = key_groups_option()
-    partitions: int | None = partitions_option()
+    key_groups: int | None = KEY_GROUPS.declare()
+    partitions: int | None = PARTITIONS.declare()
 
     @classmethod
     def make_for_window(cls, upgrades: Upgrades) -> Self:

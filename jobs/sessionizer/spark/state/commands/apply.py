@@ -13,13 +13,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.fingerprint import note_programs
-from sessionizer.lineage.kept_spec import (
-    SPEC_FILE,
-    TYPES_FILE,
-    keep_rescale,
-    waiting_migrations,
-    write_lineage_spec,
-)
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale, waiting_migrations, write_lineage_spec
 from sessionizer.spark.sinks.examine import Examined, half_written_batch
 from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.state.commands.runner import FileRunner

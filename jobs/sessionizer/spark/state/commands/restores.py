@@ -11,9 +11,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
-from sessionizer.checkpoint.log_entries import (
-    PARTITIONS,
-)
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord
@@ -59,12 +57,7 @@ from sessionizer.spark.state.savepoints.saved_state import SavedState, has_table
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
 from sessionizer.state.commands.steps import KeepExcludedRanges, KeepSpec, PrepareTables, WriteFinishedSessions
-from sessionizer.state.lineages.origin import (
-    ORIGIN_FILE,
-    Origin,
-    lineage_before,
-    origins_of,
-)
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_saved_spec

@@ -10,12 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.file_lists import read_seen_files
-from sessionizer.checkpoint.log_entries import (
-    EVENTS,
-    read_begun_batch,
-    read_last_commit,
-    read_planned_batch,
-)
+from sessionizer.checkpoint.log_entries import EVENTS, read_begun_batch, read_last_commit, read_planned_batch
 from sessionizer.deployment.releases import programs_needed
 from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.data_files import commits_of, data_exists
@@ -25,25 +20,14 @@ from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
 from sessionizer.lineage.excluded_ranges import ExcludedRanges, read_excluded_ranges
-from sessionizer.lineage.kept_spec import (
-    SPEC_FILE,
-    read_source_ids,
-    sink_folders,
-)
+from sessionizer.lineage.kept_spec import SPEC_FILE, read_source_ids, sink_folders
 from sessionizer.spark.state.lineages.source_beginning import list_lost_events
 from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files
 from sessionizer.state.commands.restores import RestorePlan, RollbackPlan
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.lineages.origin import (
-    Origin,
-    Path,
-    origins_of,
-    path_to,
-    rollback_of,
-    undo_in_place,
-)
+from sessionizer.state.lineages.origin import Origin, Path, origins_of, path_to, rollback_of, undo_in_place
 from sessionizer.state.restores.ranges import (
     Replay,
     ResolvedRanges,
