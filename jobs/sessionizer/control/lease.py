@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.operation_record import REQUEST_FILE
+from sessionizer.control.records.operation_record import PLAN_FILE, REQUEST_FILE
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
     LEASE_COPY,
@@ -61,7 +61,8 @@ def sweep(home: StreamHome, uid: str) -> None:
     for folder in {home.control, home.own}:
         for pattern in FILES_OF_DRIVERS:
             _remove_older(folder, pattern, FORGOTTEN_AFTER_S)
-    _remove_older(REQUEST_FILE.folder(home), "*.json", FORGOTTEN_AFTER_S)
+    for records in (REQUEST_FILE, PLAN_FILE):
+        _remove_older(records.folder(home), "*.json", FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
 

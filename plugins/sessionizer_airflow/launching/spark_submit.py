@@ -122,9 +122,10 @@ def savepoint_argv(folders: Folders, stream: str, savepoint: str, *, why: str, n
     return _argv(folders, stream, "savepoint", "create", options=options)
 
 
-def carry_out_argv(folders: Folders, stream: str, operation: str) -> tuple[str, ...]:
-    """Return the arguments that do the next step of an operation: its plan, or all steps once it is approved."""
-    return _argv(folders, stream, "carry-out", options=(check_identifier("operation", operation),))
+def carry_out_argv(folders: Folders, stream: str, operation: str, *, only_plan: bool = False) -> tuple[str, ...]:
+    """Return the arguments that carry an approved operation out, or only make its plan."""
+    options = (check_identifier("operation", operation), *(("--plan",) if only_plan else ()))
+    return _argv(folders, stream, "carry-out", options=options)
 
 
 def _argv(folders: Folders, stream: str, *verb: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:

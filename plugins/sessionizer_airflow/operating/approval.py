@@ -15,6 +15,7 @@ from airflow.sdk import BaseNotifier, Context
 
 from sessionizer.control.records.operation_record import (
     IN_AIRFLOW,
+    PLAN_FILE,
     OperationRecord,
     OperationStage,
     require_request,
@@ -58,8 +59,6 @@ class ApprovalSettings:
         )
 
 
-SHOWN: Final = "shown_digest"
-"""Key under which the task notes the digest of the plan that it shows."""
 log = logging.getLogger(__name__)
 
 
@@ -100,13 +99,12 @@ class ApprovePlan(ApprovalOperator):
             self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
             show_label(context, "approved by its policy")
             return self._approve(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}")
-        if plan.has_done(OperationStage.APPROVED):  # the task was cleared: the earlier answer no longer counts
-            write_request(self.project.home_of(request.stream), replace(plan, step=OperationStage.PLANNED))
+        # if the task was cleared, the earlier answer no longer counts
+        write_request(self.project.home_of(request.stream), plan)
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
         self.response_timeout = timedelta(milliseconds=patience_ms)
         asker = context["dag_run"].triggering_user_name
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, patience_ms, asker)
-        context["ti"].xcom_push(key=SHOWN, value=plan.digest)
         super().execute(context)
         return None
 
@@ -120,9 +118,6 @@ class ApprovePlan(ApprovalOperator):
         if not is_approved:
             return None
         _, plan = self._asked(context)
-        shown = context["ti"].xcom_pull(task_ids=self.task_id, key=SHOWN)
-        if plan.digest != shown:  # a job that was taken for lost has planned as well
-            raise PersonNeeded(f"the shown plan {shown} was replaced by {plan.digest}", "run this DAG again")
         asker = context["dag_run"].triggering_user_name
         asked = f", asked by {asker}" if asker and asker != by else ""
         return self._approve(plan, f"{by}{asked}{IN_AIRFLOW}")
@@ -136,7 +131,7 @@ class ApprovePlan(ApprovalOperator):
     def _asked(self, context: Context) -> tuple[Request, OperationRecord]:
         try:
             request = Request.parse_form(context["params"])
-            return request, require_request(self.project.home_of(request.stream), operation_id(context))
+            return request, require_request(self.project.home_of(request.stream), operation_id(context), PLAN_FILE)
         except TerminalError as error:
             raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
 

@@ -125,7 +125,7 @@ class OperateJob(SparkBatchJob):
         return RUN_AGAIN
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py``: the next step of the run's operation."""
+        """Return the arguments of ``jobs/main.py``, which carry the run's operation out."""
         return carry_out_argv(self.project.folders, request.stream, operation_id(context))
 
 
@@ -171,7 +171,7 @@ class MakePlan(OperateJob):
         )
         if found is None or found.step is OperationStage.REQUESTED:  # the connection may have another user by now
             write_request(home, record)
-        return super().arguments(request, context)
+        return carry_out_argv(self.project.folders, request.stream, record.id, only_plan=True)
 
 
 class CarryOut(OperateJob):

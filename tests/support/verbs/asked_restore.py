@@ -30,11 +30,9 @@ PLAN = OperationRecord(
 APPROVED = replace(PLAN, step=OperationStage.APPROVED, by="alice (Airflow)")
 
 
-def context(form: dict[str, Any], *, shown: str | None = None, **more: Any) -> Any:
-    """Of a task that has shown the plan with the digest ``shown``, or PLAN."""
+def context(form: dict[str, Any], **more: Any) -> Any:
     run = SimpleNamespace(run_after=RUN_AFTER, run_type="manual", triggering_user_name="olga")
-    task = SimpleNamespace(xcom_push=lambda **_: None, xcom_pull=lambda **_: shown or PLAN.digest)
-    return {"run_id": RUN, "params": form, "dag_run": run, "ti": task, **more}
+    return {"run_id": RUN, "params": form, "dag_run": run, **more}
 
 
 def operation(identity: str, digest: str, outcome: Ending | None, at: int) -> OperationRecord:

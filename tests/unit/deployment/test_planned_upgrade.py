@@ -243,6 +243,7 @@ def test_a_request_is_planned_once_and_carried_out_as_it_was_approved(
     assert "waits for approval" in shown
     assert require_request(home, operation) == planned
     write_request(home, replace(planned, step=OperationStage.APPROVED, by="olga"))
+    assert planned.text in typed(home, "carry-out", edited, operation, "--plan").stdout
     for words in (("carry-out", edited, operation), ("upgrade", edited, "--approve", planned.digest, "--new-lineage")):
         error = typed(home, *words).exception
         assert isinstance(error, PlanChanged)

@@ -39,10 +39,9 @@ from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
     OperationStage,
+    keep_plan,
     pending_operation,
     read_operations,
-    require_request,
-    write_request,
 )
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import find_unfinished_operation
@@ -320,22 +319,20 @@ class CommandCourse(ABC, Generic[Asked]):
         """Keep the plan of a request, unless it has one. A plan that a user has seen must not be replaced."""
         if self.asked is None or self.asked.step is not OperationStage.REQUESTED:
             return
-        kept = require_request(self.where, self.asked.id)
-        if kept.step is OperationStage.REQUESTED:
-            kept = replace(
-                kept,
-                step=OperationStage.PLANNED,
-                request=self.command.to_json(),
-                savepoint=self.savepoint,
-                digest=plan.digest,
-                possible=possible,
-                text="\n".join(lines),
-                planned_at=epoch_ms(),
-                decided=plan.decided,
-                lineage_from=leaves[0],
-                batch_from=leaves[1],
-            )
-            write_request(self.where, kept)
+        planned = replace(
+            self.asked,
+            step=OperationStage.PLANNED,
+            request=self.command.to_json(),
+            savepoint=self.savepoint,
+            digest=plan.digest,
+            possible=possible,
+            text="\n".join(lines),
+            planned_at=epoch_ms(),
+            decided=plan.decided,
+            lineage_from=leaves[0],
+            batch_from=leaves[1],
+        )
+        kept = keep_plan(self.where, planned)
         same = kept.digest == plan.digest
         say(f"kept as the plan of {kept.id}" if same else f"the plan of {kept.id} is {kept.digest} and stays so")
 

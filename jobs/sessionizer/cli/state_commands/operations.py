@@ -43,6 +43,7 @@ def carry_out(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     operation: Annotated[str, typer.Argument(metavar="ID", help="Id of the request or of the operation.")],
     *,
+    plan: Annotated[bool, typer.Option("--plan", help="Only make the plan, or show it. Carry out nothing.")] = False,
     wait: Wait = 300.0,
     streams: Streams = None,
     home: Home = None,
@@ -52,10 +53,10 @@ def carry_out(  # noqa: PLR0913  one parameter per option
     """Make the plan of a request, run an approved one, or resume an operation that was begun."""
     shared = Shared(stream=stream, wait=wait, streams=streams, home=home, data=data, master=master)
     with note_pending(shared):
-        _carry_out(stream_home(home, stream, data), operation, shared)
+        _carry_out(stream_home(home, stream, data), operation, shared, only_plan=plan)
 
 
-def _carry_out(where: StreamHome, operation: str, shared: Shared) -> None:
+def _carry_out(where: StreamHome, operation: str, shared: Shared, *, only_plan: bool) -> None:
     """Do the next step of an operation. One that failed, and was abandoned, is tried again under another id."""
     require_known_stream(where, shared.streams)
     file = OPERATION_FILE.of(where, operation)
@@ -65,6 +66,9 @@ def _carry_out(where: StreamHome, operation: str, shared: Shared) -> None:
         found = file.require()
     if found is None:
         raise InvalidSpec("ID", operation, f"Give the id that `sessionizer status {where.name}` shows")
+    if only_plan and found.step is not OperationStage.REQUESTED:
+        typer.echo(f"{found.text}\n  its last step is '{found.step}'")
+        return
     if found.outcome is Ending.ABANDONED and found.abandoned_by is None:
         found = replace(found, id=mint_id(epoch_ms()))
     elif found.outcome is Ending.DONE:

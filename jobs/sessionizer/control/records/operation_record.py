@@ -1,9 +1,10 @@
 """The record of an operation on a stream's state: the request, its plan, the approval, and the steps to the outcome.
 
-``requests/<id>.json``: an operation before its first step. It blocks nothing. A request has one plan, the first that
-was made. A later reader sees the same plan, whatever the stream did meanwhile. The digest tells at execution whether
-the plan still holds. An approved one may wait for a driver's end, or for its next try. Its file outlives a start or a
-stop of the stream, so that a user can give the command up all the same. Several may wait at once.
+``requests/<id>.json``: an operation before its first step. It blocks nothing. ``plans/<id>.json``: the same with the
+first plan that was made, which nothing replaces. So a user approves what was shown, whatever the stream did meanwhile.
+The digest tells at execution whether the plan still holds. An approved one may wait for a driver's end, or for its next
+try. Its file outlives a start or a stop of the stream, so that a user can give the command up all the same. Several may
+wait at once.
 
 ``operations/<id>.json``: the same record from its first step on. The command that begins creates it, or the user who
 gives it up: exactly one of the two. While it is not over no driver starts, because it might continue from a lineage
@@ -161,6 +162,7 @@ class OperationRecord(JsonRecord):
 
 OPERATION_FILE: Final = ControlFile("operations/{}.json", OperationRecord, key="operation")
 REQUEST_FILE: Final = ControlFile("requests/{}.json", OperationRecord, key="operation")
+PLAN_FILE: Final = ControlFile("plans/{}.json", OperationRecord, key="operation")
 
 
 def read_operations(home: StreamHome) -> list[OperationRecord]:
@@ -173,9 +175,14 @@ def read_requests(home: StreamHome) -> list[OperationRecord]:
     return sorted(read_all(home, REQUEST_FILE), key=lambda each: (each.begun_at, each.id))
 
 
-def require_request(home: StreamHome, operation: str) -> OperationRecord:
-    """Return the request of the operation. Raises DamagedFile also if it is absent, ControlUnreachable, InvalidSpec."""
-    file = REQUEST_FILE.of(home, operation)
+def require_request(
+    home: StreamHome, operation: str, kept: ControlFile[OperationRecord] = REQUEST_FILE
+) -> OperationRecord:
+    """Return the request of the operation, or its plan. Raises DamagedFile also if it is absent, ControlUnreachable.
+
+    Raises InvalidSpec for an id that is none.
+    """
+    file = kept.of(home, operation)
     record = file.require()
     if record is None:
         raise DamagedFile(uri_of(file.path), "it is gone")
@@ -186,6 +193,19 @@ def write_request(home: StreamHome, record: OperationRecord) -> None:
     """Write the operation, which has not begun. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     have_folder(REQUEST_FILE.folder(home), "the request of an operation")
     REQUEST_FILE.of(home, record.id).write(record)
+
+
+def keep_plan(home: StreamHome, planned: OperationRecord) -> OperationRecord:
+    """Keep the plan of a request unless it has one, and return the one that it has.
+
+    Its file is created once and never replaced: a job that was taken for lost may plan again after a user was shown the
+    first plan. Raises as ``write_request``.
+    """
+    have_folder(PLAN_FILE.folder(home), "the plan of an operation")
+    PLAN_FILE.of(home, planned.id).create(planned)
+    first = require_request(home, planned.id, PLAN_FILE)
+    write_request(home, first)
+    return first
 
 
 def pending_operation(home: StreamHome) -> OperationRecord | None:

@@ -10,7 +10,13 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, require_request, write_request
+from sessionizer.control.records.operation_record import (
+    IN_AIRFLOW,
+    OperationStage,
+    keep_plan,
+    require_request,
+    write_request,
+)
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
@@ -63,7 +69,7 @@ def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
 
 
 def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_request(StreamHome.of(project.home, "clicks"), PLAN)
+    keep_plan(StreamHome.of(project.home, "clicks"), PLAN)
     task = waiting(project, monkeypatch)
     with pytest.raises(TaskAwaitingInput):
         task.execute(context(RESTORE))
@@ -73,7 +79,7 @@ def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.Monk
 def test_nobody_is_asked_about_what_cannot_be_done(
     project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
-    write_request(StreamHome.of(project.home, "clicks"), replace(PLAN, possible=False))
+    keep_plan(StreamHome.of(project.home, "clicks"), replace(PLAN, possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
     reviewed(told.value.remedy)
@@ -82,7 +88,7 @@ def test_nobody_is_asked_about_what_cannot_be_done(
 def test_what_is_there_already_is_not_asked_for(
     project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
-    write_request(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
+    keep_plan(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
     reviewed(told.value.remedy)
@@ -94,8 +100,8 @@ def test_a_plan_that_is_gone_is_not_made_up(project: Project, monkeypatch: pytes
         waiting(project, monkeypatch).execute(context(RESTORE))
 
 
-def answered(project: Project, option: str, user: object, *, shown: str | None = None) -> str | None:
-    """What the task returns once Airflow has an answer to the plan that was shown."""
+def answered(project: Project, option: str, user: object) -> str | None:
+    """What the task returns once Airflow has an answer."""
     event = {
         "chosen_options": [option],
         "params_input": {},
@@ -103,14 +109,14 @@ def answered(project: Project, option: str, user: object, *, shown: str | None =
         "responded_by_user": user,
     }
     task = ApprovePlan(task_id="approve", project=project, settings=SETTINGS)
-    return task.execute_complete(context(RESTORE, shown=shown), event)
+    return task.execute_complete(context(RESTORE), event)
 
 
 def test_an_approval_is_recorded_with_what_was_shown_and_who_approved(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = StreamHome.of(project.home, "clicks")
-    write_request(home, PLAN)
+    keep_plan(home, PLAN)
     by = answered(project, "Approve", {"id": "7", "name": "alice"}) or ""
     assert (by.startswith("alice"), "olga" in by, by.endswith(IN_AIRFLOW)) == (True, True, True)
     approved = require_request(home, PLAN.id)
@@ -122,18 +128,29 @@ def test_an_approval_is_recorded_with_what_was_shown_and_who_approved(
     assert require_request(home, PLAN.id).step is OperationStage.PLANNED, "a cleared task asks again"
 
 
-def test_a_plan_that_was_replaced_after_it_was_shown_is_not_approved(project: Project) -> None:
+def test_a_plan_that_is_made_after_one_was_shown_does_not_replace_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan job that was taken for lost goes on, before and after the answer."""
     home = StreamHome.of(project.home, "clicks")
-    write_request(home, PLAN)
-    with pytest.raises(PersonNeeded, match=f"fedcba9876543210 was replaced by {PLAN.digest}"):
-        answered(project, "Approve", {"id": "7", "name": "alice"}, shown="fedcba9876543210")
-    assert require_request(home, PLAN.id) == PLAN
+    keep_plan(home, PLAN)
+    with pytest.raises(TaskAwaitingInput):
+        waiting(project, monkeypatch).execute(context(RESTORE))
+    monkeypatch.undo()
+    late = replace(PLAN, digest="fedcba9876543210", text="another plan")
+    assert keep_plan(home, late) == PLAN
+    write_request(home, replace(PLAN, step=OperationStage.REQUESTED, digest="", text=""))
+    answered(project, "Approve", {"id": "7", "name": "alice"})
+    approved = require_request(home, PLAN.id)
+    assert (approved.step, approved.digest, approved.text) == (OperationStage.APPROVED, PLAN.digest, PLAN.text)
+    assert keep_plan(home, late) == PLAN
+    assert require_request(home, PLAN.id) == PLAN, "the answer is lost, so nothing is carried out"
 
 
 @pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])
 def test_a_rejection_approves_nothing(user: object, project: Project) -> None:
     home = StreamHome.of(project.home, "clicks")
-    write_request(home, PLAN)
+    keep_plan(home, PLAN)
     assert answered(project, "Reject", user) is None
     assert require_request(home, PLAN.id) == PLAN
 

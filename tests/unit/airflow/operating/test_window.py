@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import OperationStage, require_request, write_request
+from sessionizer.control.records.operation_record import OperationStage, keep_plan, require_request, write_request
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer_airflow.errors import PersonNeeded
@@ -74,7 +74,7 @@ def run_at(
 def approve(project: Project, asked: Upgrade = Upgrade()) -> ApprovePlan:  # noqa: B008  it is frozen
     for run in (WINDOW_RUN, OWN_RUN):
         plan = replace(UPGRADE, id=id_of_run(run, RUN_AFTER), request=asked.to_json())
-        write_request(StreamHome.of(project.home, "clicks"), plan)
+        keep_plan(StreamHome.of(project.home, "clicks"), plan)
     return ApprovePlan(task_id="approve", project=project, settings=ApprovalSettings.from_environment({}))
 
 
