@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 
 from sessionizer import __version__
 from sessionizer.cli.history import compact, history, report
+from sessionizer.cli.init import init
 from sessionizer.cli.inspect.find import find
 from sessionizer.cli.inspect.state import state
 from sessionizer.cli.inspect.words import checkpoint
@@ -52,21 +54,28 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     help="Every command of the platform, for users and scripts.",
 )
 CommandLine.app = app
-for command in (
-    run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, carry_out, abandon, diff, prove,
-    status, timeline, find, tables, compact, history, report, home, page, bundle, doctor,
-):  # fmt: skip
-    app.command()(command)
-app.add_typer(spec, name="spec")
-app.add_typer(savepoint, name="savepoint")
-app.add_typer(migration, name="migration")
-app.add_typer(jars, name="jars")
-app.add_typer(state, name="state")
-app.add_typer(checkpoint, name="checkpoint")
+SET_UP, START, LOOK, CHANGE = "Set up", "Start and stop", "Look", "Change the state"
+PANELS: Final[dict[str, tuple[Callable[..., None] | tuple[str, typer.Typer], ...]]] = {
+    SET_UP: (init, ("spec", spec), diff, doctor, ("jars", jars), home),
+    START: (run, stop, carry_out, abandon),
+    LOOK: (
+        status, timeline, tables, find, page, report, history, bundle, ("state", state), ("checkpoint", checkpoint),
+    ),
+    CHANGE: (
+        apply, upgrade, restore, rollback, promote, rescale, switch, seed, prove, ("savepoint", savepoint),
+        ("migration", migration), compact,
+    ),
+}  # fmt: skip
+"""The commands by their group in ``--help``."""
+for panel, commands in PANELS.items():
+    for command in commands:
+        if isinstance(command, tuple):
+            app.add_typer(command[1], name=command[0], rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 def print_release(wanted: bool) -> None:  # noqa: FBT001  the interface of an option's callback

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
-from sessionizer.errors import InvalidSpec, UnknownStream
+from sessionizer.errors import InvalidSpec, SessionizerError, UnknownStream
 from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import require_reachable
 from sessionizer.home.names import check_name
@@ -42,9 +42,22 @@ def _check_stream(typed: str | None) -> str | None:
     return typed and check_name("STREAM", typed)
 
 
-Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.", callback=_check_stream)]
+def _complete_stream(typed: str) -> list[str]:
+    """Return names that begin with ``typed``, of streams with a spec and of streams that have run."""
+    names: set[str] = set()
+    with suppress(SessionizerError, OSError):
+        names |= {file.stem for file in spec_files(specs_folder(None))}
+    with suppress(SessionizerError, OSError):
+        names |= {home.name for home in stream_homes(home_folder(None))}
+    return sorted(name for name in names if name.startswith(typed))
+
+
+Stream: TypeAlias = Annotated[
+    str, typer.Argument(help="Name of the stream.", callback=_check_stream, autocompletion=_complete_stream)
+]
 StreamOrAll: TypeAlias = Annotated[
-    str | None, typer.Argument(help="Name of a stream. Default: all.", callback=_check_stream)
+    str | None,
+    typer.Argument(help="Name of a stream. Default: all.", callback=_check_stream, autocompletion=_complete_stream),
 ]
 Streams: TypeAlias = Annotated[
     Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")

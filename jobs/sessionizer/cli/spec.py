@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from sessionizer.cli.init import print_preview
 from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.deployment.differences import Side
@@ -38,7 +39,10 @@ def check(
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error."""
+    """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error.
+
+    Of one stream, --deep also shows what the first rows become.
+    """
     folder, platform = specs_folder(streams), home_folder(home)
     survey = survey_streams(folder)
     specs, errors = list(survey.specs.values()), list[SessionizerError](survey.problems)
@@ -47,7 +51,7 @@ def check(
     specs, sharing = _check_specs(specs, folder, lambda spec: require_own_tables(spec, survey.specs.values(), platform))
     errors += sharing
     if deep and specs:
-        specs, misfits = _check_against_source(specs, folder, platform, spark_master(master))
+        specs, misfits = _check_against_source(specs, folder, platform, spark_master(master), shows=stream is not None)
     else:
         specs, misfits = _check_specs(specs, folder, check_sql)
     errors += misfits
@@ -75,9 +79,12 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write instea
 
 
 def _check_against_source(
-    specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
+    specs: list[StreamSpec], folder: Path, platform: Path, master: str | None, *, shows: bool
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """Return the specs that fit their source, as the driver sees it, and the errors of the others with their places."""
+    """Return the specs that fit their source, as the driver sees it, and the errors of the others with their places.
+
+    ``shows``: print what the first rows become.
+    """
     from sessionizer.spark.ingest.topics import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
@@ -88,6 +95,8 @@ def _check_against_source(
         with translate_failures(found.name):
             examine(spark, found, platform)
             source_ids(spark, found.name, found.source, platform)
+            if shows:
+                print_preview(spark, found, platform)
 
     fitting = _check_specs(specs, folder, check_source)
     spark.stop()

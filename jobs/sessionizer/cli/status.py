@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sessionizer.cli.inspect.words import size, table_text
 from sessionizer.cli.places import (
@@ -45,6 +46,11 @@ COLUMNS: Final = (
     "stream", "state", "health", "batch", "ev/s", "lag", "watermark (age)", "open", "emitted", "late", "quarantined",
     "last sign", "driver",
 )  # fmt: skip
+LAST_COLUMNS: Final = ("driver", "late", "emitted", "quarantined", "open", "batch", "watermark (age)", "ev/s")
+"""Columns that a narrow terminal may lack, the least needed first. The others always stay."""
+_LEFT: Final = frozenset({"stream", "state", "health", "driver"})
+_BETWEEN: Final = 3
+"""Blanks between two columns, one less than at both edges together."""
 _COLOURS: Final = {
     State.RUNNING: "green", State.IDLE: "green", State.STARTING: "cyan", State.STOPPING: "cyan",
     State.STALLED: "yellow", State.FAILED: "red", State.VANISHED: "red",
@@ -102,13 +108,37 @@ def _lines(view: StreamView) -> list[str]:
 
 
 def _print_table(found: Sequence[StreamView], now: int) -> None:
-    """Print one row per stream. In a file or pipe no row is cut to the width of a terminal."""
+    """Print one row per stream. A narrow terminal gets fewer columns, and no heading or cell is cut."""
+    rows = [_row(view, now) for view in found]
+    console = Console(width=table_width())
+    widths = [max(Text.from_markup(cell).cell_len for cell in column) for column in zip(COLUMNS, *rows, strict=True)]
+    shown = fitting_columns(dict(zip(COLUMNS, widths, strict=True)), console.width)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in {"stream", "state", "health", "driver"} else "right")
-    for status in found:
-        table.add_row(*_row(status, now))
-    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
+    for column in shown:
+        table.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=True, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell for column, cell in zip(COLUMNS, row, strict=True) if column in shown))
+    console.print(table)
+    if len(shown) < len(COLUMNS):
+        say(f"note: a terminal of {console.width} columns has no room for {', '.join(_hidden(shown))}")
+
+
+def table_width() -> int | None:
+    """Return the width of the table, None for that of the terminal."""
+    return None if sys.stdout.isatty() else _WIDTH_OF_A_FILE
+
+
+def fitting_columns(widths: Mapping[str, int], room: int) -> list[str]:
+    """Return the columns for which a terminal of ``room`` has room, in order. Those not in ``LAST_COLUMNS`` stay."""
+    shown = {column for column in widths if column not in LAST_COLUMNS}
+    for column in reversed(LAST_COLUMNS):
+        if sum(widths[each] + _BETWEEN for each in {*shown, column}) < room + _BETWEEN - 1:
+            shown.add(column)
+    return [column for column in widths if column in shown]
+
+
+def _hidden(shown: Sequence[str]) -> list[str]:
+    return [column for column in COLUMNS if column not in shown]
 
 
 def _row(status: StreamView, now: int) -> list[str]:

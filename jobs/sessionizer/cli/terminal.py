@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ import typer
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.places import CommandLine
+from sessionizer.counts import count_text
 from sessionizer.errors import (
     DamagedFile,
     DiskFull,
@@ -41,6 +43,39 @@ FIRST_S: Final = 15
 """Seconds without a line after which the first one is due."""
 LONGEST_S: Final = 60
 """Longest time between two of these lines, in seconds."""
+LOG_LEVEL: Final = "SESSIONIZER_LOG_LEVEL"
+_CLEAR: Final = "\r\x1b[K"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The part of Spark's present work that is done: ``done`` of ``total`` tasks of ``stage``."""
+
+    stage: int
+    done: int
+    total: int
+
+
+@dataclass(slots=True)
+class WorkPace:
+    """The pace of a stage of work, from the first look at it. Seconds."""
+
+    _stage: int | None = None
+    _since: float = 0
+    _done: int = 0
+
+    def line(self, work: Work | None, now: float) -> str | None:
+        """Say how far the work is, at what rate, and how long it will take. None without work."""
+        if work is None or not work.total:
+            return None
+        if work.stage != self._stage:
+            self._stage, self._since, self._done = work.stage, now, work.done
+        said = f"{work.done:,} of {count_text(work.total, 'task')}"
+        done, seconds = work.done - self._done, now - self._since
+        if done <= 0 or seconds <= 0:
+            return said
+        left = describe_duration(round((work.total - work.done) * seconds / done * 1000))
+        return f"{said}, {done / seconds:,.1f}/s, {left} left"
 
 
 @dataclass(slots=True)
@@ -54,21 +89,27 @@ class Silence:
         """Note that a line was printed."""
         self.since, self.due_s = now, FIRST_S
 
-    def line(self, now: float) -> str | None:
+    def line(self, now: float, work: str | None = None) -> str | None:
         """Return the line that is due at ``now``, or None."""
         silent = now - self.since
         if silent < self.due_s:
             return None
         self.due_s = silent + min(silent, LONGEST_S)
-        return f"still working: {describe_duration(round(silent * 1000))} since the last line of progress"
+        told = describe_duration(round(silent * 1000))
+        return f"still working: {f'{work}, ' if work else ''}{told} since the last line of progress"
 
 
 @dataclass(slots=True)
 class SilenceTeller:
-    """A thread that tells by ``write`` how long the command has printed nothing, and looks so often."""
+    """A thread that tells by ``write`` how far a silent command is, and looks so often.
+
+    ``work`` asks for the work. ``show`` shows its line on a terminal, where the next line replaces it.
+    """
 
     write: Callable[[str], None]
     look_every_s: float = 1.0
+    show: Callable[[str], None] | None = None
+    work: Callable[[], Work | None] = lambda: None
     _silence: Silence = field(default_factory=lambda: Silence(time.monotonic()))
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -88,10 +129,17 @@ class SilenceTeller:
         self._silence.end(time.monotonic())
 
     def _tell(self, stopped: threading.Event) -> None:
+        pace = WorkPace()
         while not stopped.wait(self.look_every_s):
-            line = self._silence.line(time.monotonic())
-            if line is not None:
-                self.write(line)
+            now = time.monotonic()
+            with suppress(Exception):  # Spark may be ending
+                work = pace.line(self.work(), now)
+                if self.show is not None and work is not None and not stopped.is_set():
+                    self.show(work)
+                    continue
+                line = self._silence.line(now, work)
+                if line is not None:
+                    self.write(line)
 
 
 INTERRUPTED: Final = 130
@@ -107,6 +155,7 @@ class _Output(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         with self._named_failure():
+            LIVE.clear()
             return super().write(text)
 
     def flush(self) -> None:
@@ -165,10 +214,33 @@ def say(line: str) -> None:
 
 
 def _write(line: str) -> None:
+    LIVE.clear()
     with suppress(BrokenPipeError):
         typer.echo(line, err=True)
 
 
+@dataclass(slots=True)
+class LiveLine:
+    """The last line of a terminal, which the next line replaces."""
+
+    _is_shown: bool = False
+
+    def show(self, line: str) -> None:
+        """Show ``line`` in place of the one before, cut to the width of the terminal."""
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"{_CLEAR}{line[:width]}")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Remove the line, if there is one."""
+        if self._is_shown:
+            self._is_shown = False
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+
+LIVE: Final = LiveLine()
 SILENCE: Final = SilenceTeller(_write)
 """Teller of long silences, from the start of Spark to the end of the command."""
 
@@ -197,12 +269,27 @@ def start_spark(application: str, master: str | None, *, local_data: bool = True
     """
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
+    SILENCE.show = LIVE.show if sys.stderr.isatty() else None
+    SILENCE.work = lambda: None
     SILENCE.start()
     signal.signal(signal.SIGINT, _end_at_once)
     with hide_airflows(os.environ), _children_print_on_stderr(), translate_failures(application):
         spark = spark_session(application, master, local_data=local_data)
     signal.signal(signal.SIGINT, _end_at_once)  # again: Spark's own talks to a JVM that is in the middle of a call
+    if LOG_LEVEL not in os.environ:
+        spark.sparkContext.setLogLevel("ERROR")  # a command says itself what its user must know
+    SILENCE.work = lambda: _work_of(spark)
     return spark
+
+
+def _work_of(spark: SparkSession) -> Work | None:
+    """Return the tasks of the stages at work, None without any."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = sorted(tracker.getActiveStageIds())
+    known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
+    if not known:
+        return None
+    return Work(stages[0], sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known))
 
 
 @contextmanager

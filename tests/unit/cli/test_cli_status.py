@@ -4,9 +4,11 @@ import json
 import re
 from dataclasses import replace
 
+import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.cli.status import COLUMNS, LAST_COLUMNS
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import record_failure
 from sessionizer.control.operation import new_operation
@@ -73,6 +75,23 @@ def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
     assert lines["broken"][1] == "INVALID"
     assert "broken: " in result.stdout
     assert "source is missing" in result.stdout
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_heading(
+    width: int, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.add("a_stream_of_clicks")
+    platform.drive("a_stream_of_clicks", batch_id=41_000, watermark_ms=epoch_ms() - 95_000, open_keys=1_000_001)
+    monkeypatch.setattr("sessionizer.cli.status.table_width", lambda: width)
+    result = platform.call("status")
+    heading, _, row = [line for line in result.stdout.splitlines() if line.strip()][:3]
+    shown = [column for column in COLUMNS if column in heading]
+    assert "…" not in heading + row
+    assert max(map(len, (heading, row))) <= width
+    assert set(COLUMNS) - {*LAST_COLUMNS} <= set(shown)
+    assert all(column in shown or column in result.stderr for column in COLUMNS)
+    assert (len(shown) == len(COLUMNS)) == (width == 200)
 
 
 def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, reviewed: Reviewed) -> None:

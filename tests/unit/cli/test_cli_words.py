@@ -13,7 +13,7 @@ from sessionizer import __version__
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
-from sessionizer.cli.terminal import Silence, SilenceTeller
+from sessionizer.cli.terminal import Silence, SilenceTeller, Work, WorkPace
 from sessionizer.errors import InvalidSpec, NothingToShow, UnknownStream
 from support.processes.fabricated_platform import Platform
 from support.sentences import help_of
@@ -53,6 +53,33 @@ def test_a_command_that_prints_nothing_is_told_of_until_it_stops(monkeypatch: py
     teller.start()
     assert "still working" in lines.get(timeout=60), "as after a question"
     teller.stop()
+
+
+def test_work_is_told_with_its_rate_and_the_time_left() -> None:
+    pace = WorkPace()
+    told = [pace.line(work, now) for now, work in enumerate((Work(1, 0, 40), Work(1, 10, 40), Work(2, 3, 4), None))]
+    assert [each and each.split(", ") for each in told] == [
+        ["0 of 40 tasks"],
+        ["10 of 40 tasks", "10.0/s", "3 s left"],
+        ["3 of 4 tasks"],
+        None,
+    ]
+    assert str(told[1]) in str(Silence(0).line(15, told[1]))
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_work_is_a_live_line_of_a_terminal_and_plain_lines_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, *, shows: bool
+) -> None:
+    monkeypatch.setattr("sessionizer.cli.terminal.FIRST_S", 0)
+    plain: Queue[str] = Queue()
+    live: Queue[str] = Queue()
+    show = live.put if shows else None
+    teller = SilenceTeller(plain.put, look_every_s=0.001, show=show, work=lambda: Work(1, 2, 4))
+    teller.start()
+    assert "2 of 4 tasks" in (live if shows else plain).get(timeout=60)
+    teller.stop()
+    assert (plain if shows else live).empty()
 
 
 @pytest.mark.parametrize("words", [("--version",), ("--version", "status"), ("--control", "/nowhere", "--version")])

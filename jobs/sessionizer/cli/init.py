@@ -1,0 +1,176 @@
+"""``sessionizer init``: a spec file guessed from a sample, and what the first rows of a source become."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from zoneinfo import ZoneInfo
+
+import typer
+
+from sessionizer.cli.inspect.words import table_text
+from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, specs_folder
+from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.counts import count_text
+from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
+from sessionizer.home.names import is_name
+from sessionizer.stream_spec.decisions import check_sql
+from sessionizer.stream_spec.document.names import parse_duration
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.sample import (
+    Draft,
+    Overrides,
+    find_text_form,
+    guess_mapping,
+    guess_payload,
+    snake_case,
+    spec_text,
+)
+from sessionizer.stream_spec.spec_folder import load_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LINES: Final = 20
+_LONGEST_CELL: Final = 40
+
+
+def init(  # noqa: PLR0913  one parameter per option
+    sample: Annotated[Path, typer.Argument(help="A file of JSON lines, CSV or Parquet, or a folder of them.")],
+    *,
+    name: Annotated[str | None, typer.Option(help="Name of the stream. Default: that of the file.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column or SQL whose rows belong together, such as user_id.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column with the time, or SQL that makes a timestamp.")] = None,
+    event_id: Annotated[str | None, typer.Option("--id", help="Column or SQL that distinguishes two events.")] = None,
+    client: Annotated[str | None, typer.Option(help="Column or SQL of a site, shop or tenant.")] = None,
+    gap: Annotated[str, typer.Option(help="Quiet time after which a session ends, such as '30 minutes'.")] = (
+        "30 minutes"
+    ),
+    zone: Annotated[str, typer.Option(help="Time zone of times that are written without one.")] = "UTC",
+    streams: Streams = None,
+    home: Home = None,
+    master: Master = None,
+) -> None:
+    """Write the spec of a stream from a sample of its events, and show what the first rows become.
+
+    Each guess has a comment in the file. An existing file is never replaced.
+    """
+    place, platform = sample.expanduser().absolute(), home_folder(home)
+    named = name or snake_case(place.name.partition(".")[0])
+    if not is_name(named):
+        raise InvalidSpec("--name", named, "a lower-case letter, then lower-case letters, digits or underscores")
+    file = specs_folder(streams) / f"{named}.yaml"
+    if file.exists():
+        raise UnwritablePath(file, "the spec", "it exists, and nothing is replaced: give another --name")
+    _check_gap(gap)
+    _check_zone(zone)
+    first, pattern = _first_file(place)
+    form = find_text_form(first.name, [] if first.suffix == ".parquet" else list(first_lines(first)))
+    from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+
+    say("starting Spark to infer the columns")
+    spark = start_spark("sessionizer init", spark_master(master))
+    with translate_failures(named):
+        rows, columns = infer_columns(spark, place, pattern if place.is_dir() else None, form)
+        found = sample_columns(rows)
+        guesses = guess_mapping(found, Overrides(key, time, event_id, client, zone))
+        folder = place if place.is_dir() else place.parent
+        draft = Draft(named, str(folder), pattern, form, columns, guesses, guess_payload(found, guesses), gap)
+        _write(file, spec_text(draft))
+        typer.echo(f"wrote {file}")
+        for field, guess in (("key", guesses.key), ("time", guesses.time), ("id", guesses.event_id)):
+            typer.echo(f"  {field:<5} {guess.sql}: {guess.why}")
+        print_preview(spark, load_stream(file), platform)
+    spark.stop()
+
+
+def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None:
+    """Print what the first rows of the source become: events, sessions, and refused rows with their reasons."""
+    from sessionizer.spark.history.sample import preview  # noqa: PLC0415  fast --help
+
+    try:
+        found = preview(spark, spec, platform)
+    except SessionizerError as error:
+        say(f"note: the first rows of {spec.name} cannot be shown: {error}")
+        return
+    rows = len(found.events) + len(found.refused)
+    if not rows:
+        typer.echo(f"the source of {spec.name} has no rows to show yet")
+        return
+    typer.echo(f"the first {count_text(rows, 'row')} of {spec.name}, times in UTC: {len(found.events)} events")
+    if found.events:
+        typer.echo(table_text(("key", "client", "time", "id"), _cells(found.events), left=("key", "client", "id")))
+    if found.sessions:
+        columns = ("key", "client", "from", "to", "events", "ended by")
+        typer.echo(f"as {count_text(len(found.sessions), 'session')}, if no more rows came:")
+        typer.echo(table_text(columns, _cells(found.sessions), left=("key", "client", "ended by")))
+    typer.echo(f"refused: {len(found.refused) or 'none'}")
+    for reason, raw in found.refused:
+        typer.echo(f"  {reason}: {_cell(raw)}")
+
+
+def _cells(rows: list[Any]) -> list[list[str]]:
+    return [[_cell(value) for value in row] for row in rows]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    text = "–" if value is None else str(value)
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+
+
+def _check_gap(gap: str) -> None:
+    try:
+        parse_duration(gap)
+    except ValueError as error:
+        raise InvalidSpec("--gap", gap, "a number and a unit, such as '30 minutes'") from error
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidSpec("--zone", zone, "a time zone, such as Europe/Berlin") from error
+
+
+def _first_file(place: Path) -> tuple[Path, str | None]:
+    """Return a file of the sample, and the pattern of the names of files like it if others are beside it."""
+    if place.is_file():
+        suffixes = "".join(place.suffixes[-2:] if place.suffix in {".gz", ".bz2"} else place.suffixes[-1:])
+        alone = all(each == place or each.name.startswith((".", "_")) for each in place.parent.iterdir())
+        return place, None if alone else place.name if not suffixes else f"*{suffixes}"
+    files = [each for each in sorted(place.rglob("*")) if each.is_file() and not each.name.startswith((".", "_"))]
+    if not files:
+        raise InvalidSpec("SAMPLE", str(place), "an existing file, or a folder with files")
+    return files[0], None
+
+
+def first_lines(file: Path) -> Iterator[str]:
+    """Yield the first lines of a file of text, compressed or not. Raises InvalidSpec."""
+    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(file.suffix, open)
+    try:
+        with opener(file, "rt", encoding="utf-8-sig", errors="replace") as lines:
+            yield from islice((line.rstrip("\r\n") for line in lines), _LINES)
+    except OSError as error:
+        raise InvalidSpec("SAMPLE", str(file), f"a readable file ({error.strerror or error})") from error
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the spec if it is valid, and never in the place of another. Raises InvalidSpec, UnwritablePath."""
+    with tempfile.TemporaryDirectory(prefix="sessionizer-init-") as folder:
+        draft = Path(folder) / file.name
+        draft.write_text(text, encoding="utf-8")
+        check_sql(load_stream(draft))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except OSError as error:
+        raise UnwritablePath(file, "the spec", error.strerror or str(error)) from error
