@@ -21,8 +21,8 @@ from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.project import Folders, Project
-from sessionizer_demo.local_airflow.api import wait_until
 from support.faults.bad_clicks import KAFKA, changed
+from support.processes.ports import eventually
 
 WAITS = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"]
 SECRETS = {
@@ -117,7 +117,7 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def assert_given(place: Path) -> None:
-    wait_until(place.exists, 60, "a started program")
+    eventually(place.exists, 60, "a started program")
     seen: dict[str, Any] = json.loads(place.read_text())
     assert {name: seen["environment"].get(name) for name in AIRFLOWS_OWN} == {
         "AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": KEY, "AWS_ENDPOINT_URL": "http://s3:7070",

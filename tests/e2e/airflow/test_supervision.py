@@ -73,7 +73,9 @@ def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform)
     assert platform.working_uid() == uid
 
 
+@pytest.mark.long
 def test_one_driver_survives_the_death_of_its_task(platform: Platform) -> None:
+    start(platform)
     with OneWriterWatch(platform.home) as promise:
         survive(platform, FAULTS["kill the task"], SURVIVED_SECONDS)
     promise.assert_kept()
@@ -181,6 +183,7 @@ def test_a_run_marked_failed_while_its_task_waits_for_a_worker(platform: Platfor
     assert_stands_by(platform)
 
 
+@pytest.mark.long
 def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
@@ -204,15 +207,18 @@ def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> 
     assert platform.working_uid() == uid
 
 
-def test_start_and_stop_dags_steer_the_stream(platform: Platform) -> None:
+def test_start_and_stop_dags_steer_the_stream_and_the_list_of_tasks_says_what_it_is_at(platform: Platform) -> None:
     platform.behave("steady")
     start(platform)
     uid = platform.wait_for_driver()
+    wait_until(lambda: labels(platform) == ["healthy"], 60, "the label of a stream that works")
     platform.run_now("clicks.stop")
     wait_until(lambda: EXIT_FILE.of(platform.home, uid).read() is not None, 30, "the driver's end")
     assert_stands_by(platform)
+    wait_until(lambda: labels(platform) == ["healthy: stopped"], 60, "that of one that is stopped")
     platform.run_now("clicks.start")
     platform.wait_for_driver(other_than=uid)
+    wait_until(lambda: labels(platform) == ["healthy"], 90, "the stream to work again")
 
 
 @pytest.mark.long
@@ -284,6 +290,12 @@ def assert_stands_by(platform: Platform) -> None:
     wait_until(lambda: not any(is_alive(process) for process in processes), STOPPED_SECONDS, "the driver's end")
     # Whoever watches now began to do so after that; a launch would have come before.
     assert read_launch(platform.home) == launch
+
+
+def labels(platform: Platform) -> list[str]:
+    """What the list of tasks says of those that are deferred."""
+    listed = "/api/v2/dags/~/dagRuns/~/taskInstances?state=deferred"
+    return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
 
 
 def succeeded(platform: Platform, dag_id: str) -> int:

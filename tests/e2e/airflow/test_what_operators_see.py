@@ -50,19 +50,6 @@ def test_a_quiet_watch_says_little(platform: Platform) -> None:
     assert len(lines) * WATCHES_A_DAY <= LINES_A_DAY, "\n".join(lines)
 
 
-def test_the_list_of_tasks_says_what_each_stream_is_at(platform: Platform) -> None:
-    listed = "/api/v2/dags/~/dagRuns/~/taskInstances?state=deferred"
-
-    def shown() -> list[str]:
-        return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
-
-    wait_until(lambda: shown() == ["healthy"], 60, "the label of a stream that works")
-    platform.run_now("clicks.stop")
-    wait_until(lambda: shown() == ["healthy: stopped"], 60, "that of one that is stopped")
-    platform.run_now("clicks.start")
-    wait_until(lambda: shown() == ["healthy"], 90, "the stream to work again")
-
-
 def test_the_list_of_runs_says_what_each_was_asked_for_and_what_came_of_it(platform: Platform) -> None:
     form = OperateForm(platform)
     # neither a savepoint nor a time: refused before anything is started
@@ -90,6 +77,7 @@ def test_a_misspelt_field_of_a_run_changes_nothing_and_a_reason_has_its_user(pla
     assert (desired.state, desired.by, desired.why) == (DesiredState.STOPPED, "admin (Airflow)", "tests")
 
 
+@pytest.mark.long
 def test_the_name_of_an_asset_that_another_dag_has_is_reported_until_it_refers_to_it(platform: Platform) -> None:
     """The DAG was there before the stream, so that Airflow gave it the name."""
     root, late = platform.installation.root, platform.of("late")

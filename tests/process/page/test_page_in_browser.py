@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.browser import Browser, chromium
 from support.pages.page_alone import ServedPage, serve, serve_fleet
 from support.places import SUPPORT
 from support.processes.fabricated_platform import Platform
+from support.processes.ports import eventually
 
 NOTE = "window.broken = []; addEventListener('securitypolicyviolation', (event) => broken.push(event.blockedURI));"
 INLINE = "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
@@ -57,7 +57,7 @@ def test_a_point_on_the_axis_is_chosen_by_keyboard_alone(fleet: Browser) -> None
     fleet.press("Enter")
     fleet.wait_for_text("sessionizer restore checkout 20261126T031500-0a9b8c")
     fleet.press("Escape")
-    wait_until(lambda: "sessionizer restore" not in fleet.text(), 10, "nothing chosen")
+    eventually(lambda: "sessionizer restore" not in fleet.text(), 10, "nothing chosen")
 
 
 def test_a_time_between_marks_is_chosen_by_a_click(fleet: Browser) -> None:
@@ -94,7 +94,7 @@ def test_names_as_long_as_they_may_be_do_not_break_the_page(page: ServedPage, fl
         fleet.show_as(375, 800)
         fleet.wait_for_text(name)
         fleet.ask(f"location.hash = '#/{name}'")
-        wait_until(lambda: fleet.ask("document.querySelector('h1').textContent") == name, 30, "its own page")
+        eventually(lambda: fleet.ask("document.querySelector('h1').textContent") == name, 30, "its own page")
         fleet.wait_for_text("no driver has run yet")
         assert fleet.ask("document.documentElement.scrollWidth") == 375
     finally:
@@ -120,7 +120,7 @@ def test_nothing_comes_from_another_host_or_from_the_page_itself(page: ServedPag
     fleet.ask(INLINE)
     fleet.ask("fetch('http://127.0.0.2:1/').catch(() => null)")
     assert fleet.ask("window.ran || 0") == 0
-    wait_until(lambda: len(fleet.ask("broken")) == 2, 10, "the inline script and the foreign host are refused")
+    eventually(lambda: len(fleet.ask("broken")) == 2, 10, "the inline script and the foreign host are refused")
     fleet.ask("broken.length = 0")
 
 
@@ -134,7 +134,7 @@ def test_a_silent_driver_is_told(page: ServedPage, fleet: Browser) -> None:
         fleet.wait_for_text("clicks is silent since")
     finally:
         page.silent.clear()
-    wait_until(lambda: "is silent" not in fleet.text(), 30, "the driver is heard again")
+    eventually(lambda: "is silent" not in fleet.text(), 30, "the driver is heard again")
 
 
 def test_a_platform_without_streams_and_one_that_cannot_be_read(page: ServedPage, browser: Browser) -> None:
@@ -147,7 +147,7 @@ def test_a_platform_without_streams_and_one_that_cannot_be_read(page: ServedPage
         browser.wait_for_text("cannot read the streams")
     finally:
         specs.with_suffix(".away").rename(specs)
-    wait_until(lambda: "cannot read" not in browser.text(), 30, "a page that recovers")
+    eventually(lambda: "cannot read" not in browser.text(), 30, "a page that recovers")
     assert "11 streams" in browser.text()
 
 

@@ -79,7 +79,7 @@ def test_a_rollback_of_a_restore_leads_to_the_lineage_that_was_active(stream: Re
 SPLIT = {"id": "own-keys", "key": "concat(key, '')"}
 
 
-@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_fix_and_replay_goes_back_with_the_corrected_file_in_other_groups(stream: RealStream, native: bool) -> None:
     """The plan has the savepoint's state, the file's rules, a migration of the open events, and the groups."""
     read(stream, 2)

@@ -15,8 +15,8 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.installation import USER
+from support.processes.ports import eventually
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
@@ -80,7 +80,7 @@ class Browser:
         self._call("Network.clearBrowserCookies")
 
     def wait_for_text(self, text: str, seconds: float = 90) -> None:
-        wait_until(lambda: text in self.text(), seconds, f"a page that says {text!r}")
+        eventually(lambda: text in self.text(), seconds, f"a page that says {text!r}")
 
     def click(self, selector: str, text: str | None = None, nth: int = 0, seconds: float = 90) -> None:
         """Click the element that a user sees there, once it is there."""
@@ -134,7 +134,7 @@ class Browser:
 
     def _centre_of(self, selector: str, text: str | None, nth: int, seconds: float) -> tuple[float, float]:
         script = CENTRE % (FIND % (json.dumps(text), json.dumps(selector), nth))
-        wait_until(lambda: self.ask(script) is not None, seconds, f"{selector} {text or ''} on the page")
+        eventually(lambda: self.ask(script) is not None, seconds, f"{selector} {text or ''} on the page")
         x, y = self.ask(script)
         return float(x), float(y)
 
@@ -162,7 +162,7 @@ def chromium() -> Iterator[Browser]:
         )
         try:
             port_file = Path(profile) / "DevToolsActivePort"
-            wait_until(lambda: port_file.exists() and bool(port_file.read_text().strip()), 60, "a browser")
+            eventually(lambda: port_file.exists() and bool(port_file.read_text().strip()), 60, "a browser")
             with connect(_page_of(int(port_file.read_text().split()[0])), max_size=None) as connection:
                 yield Browser(connection)
         finally:

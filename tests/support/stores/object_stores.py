@@ -29,10 +29,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from sessionizer.launch.driver_environment import MORE
-from sessionizer_demo.local_airflow.api import wait_until
 from support.places import REPOSITORY
 from support.processes.hadoop_daemon import write_settings
-from support.processes.ports import free_addresses
+from support.processes.ports import eventually, free_addresses
 
 LOOPBACK: Final = "127.0.0.1"
 PASSWORD: Final = "of-tests"  # noqa: S105  a trust store has no secret
@@ -202,7 +201,7 @@ class ObjectStoreServer(ABC):
                 stderr=subprocess.STDOUT,
                 env=os.environ | self.environment,
             )
-        wait_until(self._has_bucket, UP_WITHIN_S, type(self).__name__)
+        eventually(self._has_bucket, UP_WITHIN_S, type(self).__name__)
         return self
 
     def __exit__(
