@@ -306,6 +306,7 @@ def happenings(case: Case, outcome: Streamed) -> Counter[str]:
 
 PAGE = REPOSITORY / "docs" / "sessions.md"
 APART_MS = 100_000
+FEW_EXAMPLES = 5
 END_MS = 50_000
 """From the start of an example: later than all of it."""
 
@@ -344,10 +345,14 @@ def moved(example: Example, number: int) -> Example:
     )
 
 
-RULE_SETS = examples_by_rules()
+RULE_SETS = [
+    # the rules of most examples are those of the drawn logs as well
+    pytest.param(each, id=f"from line {each[0].line}", marks=pytest.mark.long if len(each) > FEW_EXAMPLES else ())
+    for each in examples_by_rules()
+]
 
 
-@pytest.mark.parametrize("examples", RULE_SETS, ids=lambda examples: f"from line {examples[0].line}")
+@pytest.mark.parametrize("examples", RULE_SETS)
 def test_a_real_stream_does_as_the_page_says(spark: SparkSession, tmp_path: Path, examples: list[Example]) -> None:
     streamed = run(spark, tmp_path, examples)
     told = [told for example in examples for told in example.told]

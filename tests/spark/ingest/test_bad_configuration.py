@@ -1,7 +1,6 @@
 """Configurations that must not start, through the real program: one clear message, its exit code, nothing begun."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from sessionizer.errors import (
 )
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from support.places import REPOSITORY
+from support.processes.driver_process import environment
 from support.processes.kafka_broker import KafkaBroker
 
 PROGRAM = REPOSITORY / "jobs" / "main.py"
@@ -61,9 +61,9 @@ class Place:
     def call(self, *arguments: str, home: str = "home") -> Ended:
         places = ["--streams", str(self.root / "streams"), "--home", str(self.root / home)]
         command = [sys.executable, str(PROGRAM), *arguments, *places]
-        environment = {**os.environ, "SESSIONIZER_MASTER": "local[1]"}
+        variables = {**environment(), "SESSIONIZER_MASTER": "local[1]"}
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=180, env=environment, cwd=self.root
+            command, capture_output=True, text=True, check=False, timeout=180, env=variables, cwd=self.root
         )
         lines = done.stderr.splitlines()
         errors, remedies = ([line for line in lines if line.startswith(kind)] for kind in ("error: ", "remedy: "))
@@ -169,7 +169,7 @@ def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place)
 @pytest.mark.parametrize("plain", ["0", "1"])
 def test_the_deep_check_names_every_misfit_in_one_go(place: Place, monkeypatch: pytest.MonkeyPatch, plain: str) -> None:
     monkeypatch.setenv(PLAIN_SPARK, plain)
-    environment = "(select max(value) from text.`/proc/self/environ`)"
+    secrets = "(select max(value) from text.`/proc/self/environ`)"
     misfits = {
         "aggregate": {"mapping__key": "max(u)"},
         "clock": {"mapping__closes": "timestamp_millis(ts) < current_timestamp()"},
@@ -184,8 +184,8 @@ def test_the_deep_check_names_every_misfit_in_one_go(place: Place, monkeypatch: 
         "random": {"mapping__payload__page": "concat(u, uuid())"},
         "reflection": {"mapping__key": "java_method('java.lang.System', 'getenv', 'HOME')"},
         "rows": {"mapping__key": "explode(split(u, ','))"},
-        "subquery": {"mapping__payload__page": environment},
-        "subquery_of_measure": {"measures__first": f"max(page) || {environment}"},
+        "subquery": {"mapping__payload__page": secrets},
+        "subquery_of_measure": {"measures__first": f"max(page) || {secrets}"},
         "syntax": {"mapping__closes": "u = = 1"},
         "table": {"rules__client_timeouts_table": "nowhere", "mapping__client": "u"},
         "three": {"mapping__key": "users", "mapping__closes": "u", "mapping__payload__page": "`current_user`"},

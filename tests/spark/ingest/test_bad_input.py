@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from support.faults.bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_S
 from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
+from support.streams.drawn_logs import commit, draw
 from support.streams.stage import Stage, clicks_spec
 
 ACCESS_LOG = REPOSITORY / "dags" / "streams" / "access_log.yaml"
@@ -319,14 +321,14 @@ def test_parquet_files_that_cannot_be_read_are_quarantined_whole(tmp_path: Path)
     assert sizes_of_sessions(stage) == {"ann": [200]}
 
 
-def write_bad_compressions(folder: Path) -> dict[str, str]:
-    """Files that Spark reads as garbage, as empty, or not at all: name to a word of the reason."""
+def bad_compressions() -> dict[str, tuple[bytes, str]]:
+    """Files that Spark reads as garbage, as empty, or not at all: name to content and a word of the reason."""
     text = b"\n".join(line(number, "victim") for number in range(500))
     packed, blocked = gzip.compress(text), bz2.compress(text, 1)
     frames = pa.BufferOutputStream()
     with pa.CompressedOutputStream(frames, "lz4") as stream:
         stream.write(text)
-    files = {
+    return {
         "cut.json.gz": (packed[:-6], "Unexpected end of input stream"),
         "plain.json.gz": (text, "not gzip"),
         "zeros.json.gz": (packed + bytes(512), "not a gzip file"),
@@ -346,16 +348,21 @@ def write_bad_compressions(folder: Path) -> dict[str, str]:
         "zip.json.zip": (b"PK\x03\x04" + packed, "zip"),
         "rows.json": (b"PAR1\x15" + packed, "Parquet"),
     }
-    for name, (content, _) in files.items():
-        (folder / name).write_bytes(content)
-    return {name: word for name, (_, word) in files.items()}
 
 
+BAD_COMPRESSIONS = bad_compressions()
+DRAWN = draw(range(len(BAD_COMPRESSIONS)), 6, commit())
+"""What `make test` reads: each file ends a query, and the next one goes on without it."""
+
+
+@pytest.mark.parametrize("numbers", [DRAWN, pytest.param(range(len(BAD_COMPRESSIONS)), marks=pytest.mark.long)])
 def test_compressed_files_that_cannot_be_read_are_quarantined_whole_with_the_reason(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, numbers: Sequence[int]
 ) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=30))
-    bad = write_bad_compressions(stage.feed)
+    bad = {name: word for name, (_, word) in BAD_COMPRESSIONS.items() if [*BAD_COMPRESSIONS].index(name) in numbers}
+    for name in bad:
+        (stage.feed / name).write_bytes(BAD_COMPRESSIONS[name][0])
     good = b"\n".join(line(number, "ann") for number in range(4))
     (stage.feed / "a.json.gz").write_bytes(gzip.compress(good))
     (stage.feed / "b.json.bz2").write_bytes(bz2.compress(good))  # repeats

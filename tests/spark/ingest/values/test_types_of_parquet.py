@@ -26,7 +26,6 @@ from sessionizer.spark.session import temporary_settings
 from sessionizer.stream_spec.document.source import FilesSource, KafkaSource
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import START_MS
-from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage
@@ -124,7 +123,7 @@ def test_a_column_that_does_not_hold_its_values_is_named(declared: str, found: s
     assert said is problem is None or (problem is not None and str(said).startswith(problem))
 
 
-def test_files_that_spark_would_read_wrongly_are_put_aside(tmp_path: Path) -> None:
+def test_files_that_spark_would_read_wrongly_are_put_aside(spark: SparkSession, tmp_path: Path) -> None:
     spec: dict[str, Any] = {
         "source": {"format": "files", "path": "feed", "encoding": "parquet", "options": {"maxFilesPerTrigger": 1}},
         "mapping": {
@@ -161,7 +160,7 @@ def test_files_that_spark_would_read_wrongly_are_put_aside(tmp_path: Path) -> No
     (stage.feed / "_metadata").write_bytes(b"")
     (stage.feed / "_common_metadata").write_bytes((stage.feed / "e.parquet").read_bytes())
 
-    run_to_end(stage, "a")
+    drain(spark, stage)
 
     aside = {row["source_position"][-9:]: row["raw"] for row in table_rows(stage.table("quarantine"))}
     assert set(aside) == {"b.parquet", "c.parquet", "d.parquet"}
@@ -413,7 +412,10 @@ def test_a_value_is_the_same_on_every_day(spark: SparkSession, tmp_path: Path, w
 
 @pytest.mark.parametrize(
     ("kind", "event_time", "reason"),
-    [("string", "try_to_timestamp(ts)", "null_event_time"), ("timestamp", "ts", "wrong_type")],
+    [
+        ("string", "try_to_timestamp(ts)", "null_event_time"),
+        pytest.param("timestamp", "ts", "wrong_type", marks=pytest.mark.long),
+    ],
 )
 def test_a_time_of_day_makes_no_other_event_late(
     spark: SparkSession, tmp_path: Path, kind: str, event_time: str, reason: str
