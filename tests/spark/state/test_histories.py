@@ -17,9 +17,11 @@ from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.stream_spec.effect import Verdict
+from support.histories.model_stream import HISTORIES, play
 from support.histories.real_stream import RealStream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -137,34 +139,15 @@ def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStrea
 
 
 @pytest.mark.long
-def test_a_restore_into_a_branch_that_was_left(stream: RealStream) -> None:
-    read(stream, 1)
-    stream.rescale()
-    read(stream, 2)
-    stream.save("branch")
-    stream.rollback()
-    stream.run()
-    read(stream, 1)
-    stream.restore("branch")
-    stream.end()
-
-
-@pytest.mark.long
-def test_a_restore_to_a_savepoint_of_before_a_start_over(stream: RealStream) -> None:
-    read(stream, 2)
-    stream.save("before")
-    stream.start_over()
-    stream.restore("before")
-    stream.end()
-
-
-@pytest.mark.long
-def test_a_restore_to_a_savepoint_of_before_the_sink_moved(stream: RealStream) -> None:
-    read(stream, 2)
-    stream.save("before")
-    stream.move_sink("elsewhere")
-    read(stream, 1)
-    stream.restore("before")
+@pytest.mark.parametrize("name", [name for name, history in HISTORIES.items() if "back_up" not in history])
+def test_a_restore(stream: RealStream, name: str) -> None:
+    """A file is an event of the model, and each brings a batch."""
+    acts: dict[str, Callable[..., object]] = {
+        word: getattr(stream, word) for word in ("feed", "run", "save", "rescale", "rollback", "start_over")
+    }
+    acts["restore"] = lambda number: stream.restore(stream.saved[number])
+    acts["move_sink"] = lambda: stream.move_sink("elsewhere")
+    play(HISTORIES[name], acts)
     stream.end()
 
 

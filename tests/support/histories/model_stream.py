@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, path_to
 from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
@@ -471,3 +471,22 @@ def _batch(lineage: ModelLineage, end: int) -> tuple[State, dict[str, frozenset[
         "sessions": frozenset(Row(lineage.name, batch, number) for number in closed),
         "quarantine": frozenset(Row(lineage.name, batch, number) for number in read if number % 3 == 0),
     }
+
+
+HISTORIES: Final = {
+    "to an older savepoint, then to a newer one": "feed 3, run, save, feed 4, run, save, restore 0, restore 1",
+    "to a lineage that was rolled back": "feed 2, run, rescale, feed 2, run, save, rollback, feed 2, run, restore 0",
+    "to before a seed that deleted all rows": "feed 3, run, save, start_over, restore 0",
+    "to before sink.path changed": "feed 3, run, save, move_sink, feed 2, run, restore 0",
+    "to a lineage that a home from a backup does not know": (
+        "feed 3, run, back_up, rescale, feed 2, run, save, put_back_and_restore 0"
+    ),
+}
+"""Restores that lost or doubled sessions once. A step is a word and, of a few, its number."""
+
+
+def play(history: str, acts: Mapping[str, Callable[..., object]]) -> None:
+    """Do what each step of a history says."""
+    for step in history.split(", "):
+        word, *number = step.split()
+        acts[word](*map(int, number))

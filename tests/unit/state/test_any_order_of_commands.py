@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from sessionizer.state.lineages.origin import Origin, Path
 from sessionizer.state.restores.row_changes import RowChanges
-from support.histories.model_stream import Command, ModelStream, Refused
+from support.histories.model_stream import HISTORIES, Command, ModelStream, Refused, play
 
 _DEATHS = st.one_of(st.none(), st.none(), st.integers(0, 12))
 
@@ -175,80 +176,22 @@ def rule_of_old(target: Path, _: Path, origins: dict[str, Origin | None]) -> Row
     return RowChanges((last,), tuple(sorted(name for name in origins if name not in on_path)))
 
 
-def restore_forward(stream: ModelStream) -> None:
-    """To an older savepoint, then to a newer one."""
-    stream.feed(3)
-    stream.run(most=1)
-    stream.save()
-    stream.feed(4)
-    stream.run(most=1)
-    stream.save()
-    stream.begin(Command("restore", 0))
-    stream.begin(Command("restore", 1))
-
-
-def restore_into_a_left_branch(stream: ModelStream) -> None:
-    """To a savepoint of a lineage that was rolled back, after the lineage before has gone on."""
-    stream.feed(2)
-    stream.run(most=1)
-    stream.begin(Command("rescale"))
-    stream.feed(2)
-    stream.run(most=1)
-    stream.save()
-    stream.begin(Command("rollback"))
-    stream.feed(2)
-    stream.run(most=1)
-    stream.begin(Command("restore", 0))
-
-
-def start_over_then_restore(stream: ModelStream) -> None:
-    """To a savepoint of before a seed that deleted all rows."""
-    stream.feed(3)
-    stream.run(most=1)
-    stream.save()
-    stream.begin(Command("start_over"))
-    stream.begin(Command("restore", 0))
-
-
-def move_then_restore(stream: ModelStream) -> None:
-    """To a savepoint of before ``sink.path`` was changed."""
-    stream.feed(3)
-    stream.run(most=1)
-    stream.save()
-    stream.move_sink(home=False)
-    stream.feed(2)
-    stream.run(most=1)
-    stream.begin(Command("restore", 0))
-
-
-def put_back_then_restore(stream: ModelStream) -> None:
-    """To a savepoint of a lineage that the home, put back from a backup, does not know."""
-    stream.feed(3)
-    stream.run(most=1)
-    stream.back_up()
-    stream.begin(Command("rescale"))
-    stream.feed(2)
-    stream.run(most=1)
-    stream.save()
-    stream.put_back_and_restore(0)
-
-
-HISTORIES = [
-    restore_forward,
-    restore_into_a_left_branch,
-    start_over_then_restore,
-    move_then_restore,
-    put_back_then_restore,
-]
+def acts_of(stream: ModelStream) -> dict[str, Callable[..., object]]:
+    commands = {name: partial(stream.begin, Command(name)) for name in ("rescale", "rollback", "start_over")}
+    return commands | {
+        "feed": stream.feed,
+        "run": partial(stream.run, most=1),
+        "save": stream.save,
+        "restore": lambda number: stream.begin(Command("restore", number)),
+        "move_sink": partial(stream.move_sink, home=False),
+        "back_up": stream.back_up,
+        "put_back_and_restore": stream.put_back_and_restore,
+    }
 
 
 def test_a_savepoint_that_a_command_overtook_is_not_completed() -> None:
     stream = ModelStream()
-    stream.feed(3)
-    stream.run(most=1)
-    stream.save()
-    stream.feed(3)
-    stream.run(most=1)
+    play("feed 3, run, save, feed 3, run", acts_of(stream))
     stream.begin_save()
     stream.begin(Command("restore", 0), dies_at=2)
     for save in (stream.finish_save, stream.begin_save):
@@ -263,18 +206,16 @@ def test_a_savepoint_that_a_command_overtook_is_not_completed() -> None:
         stream.finish_save()
 
 
-@pytest.mark.parametrize("history", HISTORIES)
-def test_the_histories_that_lost_or_doubled_sessions(history: Callable[[ModelStream], None]) -> None:
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_the_histories_that_lost_or_doubled_sessions(history: str) -> None:
     stream = ModelStream()
-    history(stream)
-    stream.feed(1)
-    stream.run(most=1)
+    play(f"{history}, feed 1, run", acts_of(stream))
     stream.require_exact()
 
 
-@pytest.mark.parametrize("history", HISTORIES[:3])
-def test_they_tell_the_rule_of_old_from_the_new_one(history: Callable[[ModelStream], None]) -> None:
+@pytest.mark.parametrize("history", [*HISTORIES.values()][:3], ids=[*HISTORIES][:3])
+def test_they_tell_the_rule_of_old_from_the_new_one(history: str) -> None:
     stream = ModelStream(rule_of_old)
-    history(stream)
+    play(history, acts_of(stream))
     with pytest.raises(AssertionError, match="instead of"):
         stream.require_exact()
