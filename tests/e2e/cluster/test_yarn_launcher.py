@@ -141,8 +141,9 @@ def test_a_stream_lives_in_yarn_and_hdfs_as_on_one_machine(
     clicks.assert_exact()
 
 
+@pytest.mark.long
 def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage, running_yarn: Yarn) -> None:
-    """The test does without Airflow, whose start takes longer than all of this. `test_stream_in_yarn` has one."""
+    """The test does without Airflow. `make test` has an application in a queue of the same YARN."""
     clicks.bring(4)
     with supervisor_of(clicks, running_yarn) as supervisor:
         home = supervisor.home

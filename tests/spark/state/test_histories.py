@@ -60,6 +60,7 @@ def test_a_restore_to_an_older_savepoint_then_to_a_newer_one(stream: RealStream)
     stream.end()
 
 
+@pytest.mark.long
 def test_a_rollback_of_a_restore_leads_to_the_lineage_that_was_active(stream: RealStream) -> None:
     """The savepoint is the one that the upgrade made first. Its lineage is the one before the upgrade."""
     read(stream, 2)

@@ -215,6 +215,7 @@ def test_a_savepoint_that_a_restore_overtook_is_not_completed(restored: Restored
     restored.assert_exact()
 
 
+@pytest.mark.long
 def test_a_savepoint_of_a_lineage_that_the_home_does_not_know_keeps_its_rows(
     restored: Restored, tmp_path: Path
 ) -> None:
