@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LINES: Final = 20
+_FILES: Final = 20
+"""Number of files of a folder that are read for the types."""
+_COMPRESSED: Final = frozenset({".gz", ".bz2"})
+KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt", "parquet"})
+"""Endings of files that a sample may have."""
 _LONGEST_CELL: Final = 40
 
 
@@ -70,14 +76,14 @@ def init(  # noqa: PLR0913  one parameter per option
         raise UnwritablePath(file, "the spec", "it exists, and nothing is replaced: give another --name")
     _check_gap(gap)
     _check_zone(zone)
-    first, pattern = _first_file(place)
-    form = find_text_form(first.name, [] if first.suffix == ".parquet" else list(first_lines(first)))
+    files, pattern = find_sample(place)
+    form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
     from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
 
     say("starting Spark to infer the columns")
     spark = start_spark("sessionizer init", spark_master(master))
     with translate_failures(named):
-        rows, columns = infer_columns(spark, place, pattern if place.is_dir() else None, form)
+        rows, columns = infer_columns(spark, files, place if place.is_dir() else place.parent, form)
         found = sample_columns(rows)
         guesses = guess_mapping(found, Overrides(key, time, event_id, client, zone))
         folder = place if place.is_dir() else place.parent
@@ -140,16 +146,30 @@ def _check_zone(zone: str) -> None:
         raise InvalidSpec("--zone", zone, "a time zone, such as Europe/Berlin") from error
 
 
-def _first_file(place: Path) -> tuple[Path, str | None]:
-    """Return a file of the sample, and the pattern of the names of files like it if others are beside it."""
+def find_sample(place: Path) -> tuple[list[Path], str]:
+    """Return the first files of the sample, all with one ending, and the pattern of their names. Raises InvalidSpec.
+
+    The pattern keeps other files of the folder out of the stream.
+    """
     if place.is_file():
-        suffixes = "".join(place.suffixes[-2:] if place.suffix in {".gz", ".bz2"} else place.suffixes[-1:])
-        alone = all(each == place or each.name.startswith((".", "_")) for each in place.parent.iterdir())
-        return place, None if alone else place.name if not suffixes else f"*{suffixes}"
-    files = [each for each in sorted(place.rglob("*")) if each.is_file() and not each.name.startswith((".", "_"))]
-    if not files:
-        raise InvalidSpec("SAMPLE", str(place), "an existing file, or a folder with files")
-    return files[0], None
+        return [place], f"*{_ending(place)}"
+    found = [each for each in sorted(place.rglob("*")) if each.is_file() and _is_read(each.relative_to(place))]
+    endings = Counter(_ending(each) for each in found if KNOWN & {*_ending(each).split(".")[1:2]})
+    if not endings:
+        allowed = "a file of JSON lines, CSV or Parquet, or a folder with such files"
+        raise InvalidSpec("SAMPLE", str(place), allowed)
+    ending = endings.most_common(1)[0][0]
+    return [each for each in found if _ending(each) == ending][:_FILES], f"*{ending}"
+
+
+def _is_read(file: Path) -> bool:
+    """Whether a stream reads the file: it is not hidden, and only folders such as ``day=2026-01-05`` are around it."""
+    return file.name[:1] not in {".", "_"} and all("=" in folder for folder in file.parts[:-1])
+
+
+def _ending(file: Path) -> str:
+    """Return the ending of a name, with that before a compression's, empty if it has none."""
+    return "".join(file.suffixes[-2:] if file.suffix in _COMPRESSED else file.suffixes[-1:])
 
 
 def first_lines(file: Path) -> Iterator[str]:

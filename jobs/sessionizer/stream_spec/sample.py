@@ -317,7 +317,9 @@ def find_text_form(name: str, lines: Sequence[str]) -> TextForm:
             "SAMPLE", name, "JSON with an object per line, CSV or Parquet. For other text: docs/sources.md"
         )
     first = [cell.strip().strip('"') for cell in filled[0].split(separator)]
-    named = all(re.fullmatch(r"[^\W\d][^:@]{0,60}", cell) for cell in first) and len(set(first)) == len(first)
+    named = all(re.fullmatch(r"|[^\W\d][^:@]{0,60}", cell) for cell in first)
+    if named and (len(set(first)) < len(first) or "" in first):
+        raise InvalidSpec("SAMPLE", name, "a file whose header names each column, each once")
     return TextForm("csv", separator, has_header=named)
 
 
@@ -330,7 +332,7 @@ class Draft:
 
     name: str
     folder: str
-    pattern: str | None
+    pattern: str
     form: TextForm
     columns: Sequence[str]
     guesses: Guesses
@@ -362,13 +364,12 @@ def _spec_lines(draft: Draft) -> Iterator[str]:
     yield f"name: {draft.name}"
     yield from ("", "source:", "  format: files", f"  path: {scalar(draft.folder)}")
     yield f"  encoding: {draft.form.encoding}"
-    options = {"pathGlobFilter": draft.pattern} if draft.pattern else {}
+    options = {"pathGlobFilter": draft.pattern}
     if draft.form.encoding == "csv":
         options |= {"header": str(draft.form.has_header).lower()}
         options |= {} if draft.form.separator == "," else {"sep": draft.form.separator}
-    if options:
-        yield "  options:"
-        yield from (f"    {name}: {json.dumps(value)}" for name, value in options.items())
+    yield "  options:"
+    yield from (f"    {name}: {json.dumps(value)}" for name, value in options.items())
     yield "  columns: >-  # as Spark inferred them from the sample"
     yield from (",\n".join(f"    {column}" for column in draft.columns)).split("\n")
     yield from ("", "mapping:")

@@ -34,12 +34,14 @@ def drafted(spark: SparkSession, sample: Path, zone: str = "UTC") -> tuple[Strea
     """Guess a spec from the only file in a folder, check it as --deep does, and preview it."""
     (file,) = sample.iterdir()
     form = find_text_form(file.name, [] if file.suffix == ".parquet" else list(first_lines(file)))
-    rows, columns = infer_columns(spark, sample, None, form)
+    rows, columns = infer_columns(spark, [file], sample, form)
     found = sample_columns(rows)
     guesses = guess_mapping(found, Overrides(zone=zone))
     kept = guess_payload(found, guesses)
     spec_file = sample.parent / "visits.yaml"
-    spec_file.write_text(spec_text(Draft("visits", str(sample), None, form, columns, guesses, kept, "30 minutes")))
+    spec_file.write_text(
+        spec_text(Draft("visits", str(sample), f"*{file.suffix}", form, columns, guesses, kept, "30 minutes"))
+    )
     spec = load_stream(spec_file)
     examine(spark, spec, sample.parent)
     return spec, preview(spark, spec, sample.parent)
@@ -74,7 +76,7 @@ def test_a_spreadsheet_keeps_its_zeros(spark: SparkSession, sample: Path) -> Non
     (sample / "Kasse 2025.csv").write_text(SPREADSHEET, encoding="utf-8")
     spec, shown = drafted(spark, sample)
     assert spec.source.format == "files"
-    assert spec.source.options == {"header": "true", "sep": ";"}
+    assert spec.source.options == {"pathGlobFilter": "*.csv", "header": "true", "sep": ";"}
     assert [row.key for row in shown.events] == ["007", "007", "008"]
     assert [row.event_count for row in shown.sessions or ()] == [2, 1]
 

@@ -99,6 +99,29 @@ def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypat
 
 
 @pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("sta", ["status", "state"]),
+        ("status cl", ["clicks"]),
+        ("savepoint create ", ["clicks", "visits"]),
+        ("run x", []),
+    ],
+)
+def test_commands_and_names_of_streams_are_completed(
+    typed: str, completed: list[str], platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.add("clicks")
+    platform.add("visits").prepare()
+    (platform.streams / "visits.yaml").unlink()
+    monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
+    monkeypatch.setenv("SESSIONIZER_HOME", str(platform.home))
+    monkeypatch.setenv("_SESSIONIZER_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"sessionizer {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split(" "))))
+    assert CliRunner().invoke(app, [], prog_name="sessionizer").stdout.split() == completed
+
+
+@pytest.mark.parametrize(
     ("words", "error"),
     [
         (("restore", "clicks"), "SAVEPOINT is missing. "),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sessionizer.cli.init import find_sample
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.decisions import check_sql
 from sessionizer.stream_spec.sample import (
@@ -158,6 +159,7 @@ def test_a_sample_without_key_or_time_names_the_option(option: str, shape: list[
         ("a.csv", ["10.0.0.1,06/Feb/2009:12:14:14.655", "10.0.0.2,06/Feb/2009:12:14:15"], TextForm("csv")),
         ("a.tsv", ["user\tat", "u1\t3"], TextForm("csv", "\t", has_header=True)),
         ("part-0.parquet", [], TextForm("parquet")),
+        ("a.csv", [",user,at", "0,u1,1767607200"], None),
         ("a.json", ["["], None),
         ("a.log", ["one line of text"], None),
         ("a.csv", [], None),
@@ -169,6 +171,16 @@ def test_the_form_of_a_file(name: str, lines: list[str], expected: TextForm | No
             find_text_form(name, lines)
     else:
         assert find_text_form(name, lines) == expected
+
+
+def test_a_folder_is_known_by_its_files(tmp_path: Path) -> None:
+    for name in ("dags/a.yaml", "d=1/1.json.gz", "d=1/2.json.gz", "c.csv", "_e.csv", "f/g.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert find_sample(tmp_path) == ([tmp_path / "d=1" / "1.json.gz", tmp_path / "d=1" / "2.json.gz"], "*.json.gz")
+    assert find_sample(tmp_path / "c.csv") == ([tmp_path / "c.csv"], "*.csv")
+    with pytest.raises(InvalidSpec):
+        find_sample(tmp_path / "dags")
 
 
 def test_names_become_words() -> None:

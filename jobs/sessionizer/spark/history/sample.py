@@ -26,18 +26,20 @@ _SAMPLED: Final = 200
 _CORRUPT: Final = "_corrupt_record"
 
 
-def infer_columns(spark: SparkSession, place: Path, pattern: str | None, form: TextForm) -> tuple[DataFrame, list[str]]:
-    """Return the first rows of the files at ``place``, and their columns as DDL, as Spark infers both.
+def infer_columns(
+    spark: SparkSession, files: Sequence[Path], folder: Path, form: TextForm
+) -> tuple[DataFrame, list[str]]:
+    """Return the rows of ``files`` in ``folder``, and their columns as DDL, as Spark infers both.
 
     Moments in CSV stay text, because the mapping says how they are read.
     """
-    reader = spark.read.options(**({"pathGlobFilter": pattern} if pattern else {}))
-    path = literal(str(place))
+    reader = spark.read.option("basePath", literal(str(folder)))
+    path = [literal(str(file)) for file in files]
     if form.encoding == "json":
         rows = reader.json(path)
         rows = rows.drop(_CORRUPT) if _CORRUPT in rows.columns else rows
     elif form.encoding == "parquet":
-        rows = reader.parquet(path)
+        rows = reader.parquet(*path)
     else:
         plain: dict[str, Any] = {"sep": form.separator, "header": form.has_header, "escape": '"'}
         texts = reader.options(**plain).csv(path)
