@@ -121,8 +121,9 @@ class SilenceTeller:
         threading.Thread(target=self._tell, args=(self._stopped,), name="silence", daemon=True).start()
 
     def stop(self) -> None:
-        """End the thread, if there is one."""
+        """End the thread, if there is one, and remove its line from the terminal."""
         self._stopped.set()
+        LIVE.clear()
 
     def end_silence(self) -> None:
         """Note that the command has printed a line."""
