@@ -58,6 +58,8 @@ TEXTS: Final = (
 )
 """Texts of a moment: pattern, Spark's format (None: ISO 8601, which it knows), and whether a zone is written."""
 _SEPARATORS: Final = (",", ";", "\t", "|")
+_MOST: Final = 0.9
+"""Share of the values that must be of a form."""
 _MOST_PAYLOAD: Final = 12
 _LONG_TEXT: Final = 200
 
@@ -233,25 +235,40 @@ def _guess_time(columns: Sequence[SampleColumn], chosen: Overrides) -> Guess:
 
 
 def read_time(column: SampleColumn, zone: str) -> tuple[str, str] | None:
-    """Return the expression that makes a timestamp of the column, and what it takes it for. None if it is no time."""
+    """Return the expression that makes a timestamp of the column, and what it takes it for. None if it is no time.
+
+    A few values may be of another form, because real files have such rows. The stream refuses them.
+    """
     values, sql = column.known, column.sql
     if not values:
         return None
     if column.kind.startswith("timestamp") or column.kind == "date":
         return (sql, f"a {column.kind}") if column.kind == "timestamp" else _add_zone(sql, f"a {column.kind}", zone)
     texts = [str(each).strip() for each in values]
-    if NUMBERS.fullmatch(column.kind) or all(re.fullmatch(r"\d{9,19}(\.\d+)?", each) for each in texts):
+    numbers = [each for each in texts if re.fullmatch(r"-?\d+(\.\d+)?", each)]
+    if NUMBERS.fullmatch(column.kind) or _are_most(numbers, texts):
         return _read_epoch(column, texts)
     if column.kind != "string":
         return None
     for pattern, known, has_zone in TEXTS:
-        if not all(re.fullmatch(pattern, each) for each in texts):
+        fitting = [each for each in texts if re.fullmatch(pattern, each)]
+        if not _are_most(fitting, texts):
             continue
-        form, doubt = _day_first(known, texts)
+        form, doubt = _day_first(known, fitting)
+        doubt += _describe_others(fitting, texts)
         parsed = f"try_to_timestamp({sql})" if form is None else f"try_to_timestamp({sql}, '{form}')"
         what = f"text in ISO 8601{doubt}" if form is None else f"text as {form}{doubt}"
         return (parsed, f"{what}, with its zone") if has_zone else _add_zone(parsed, what, zone)
     return None
+
+
+def _are_most(fitting: Sequence[object], texts: Sequence[str]) -> bool:
+    return bool(fitting) and len(fitting) >= _MOST * len(texts)
+
+
+def _describe_others(fitting: Sequence[object], texts: Sequence[str]) -> str:
+    others = len(texts) - len(fitting)
+    return f" ({others} of {len(texts)} values are not, and are refused)" if others else ""
 
 
 def _add_zone(sql: str, what: str, zone: str) -> tuple[str, str]:
@@ -273,17 +290,16 @@ def _day_first(form: str | None, texts: Sequence[str]) -> tuple[str | None, str]
 
 
 def _read_epoch(column: SampleColumn, texts: Sequence[str]) -> tuple[str, str] | None:
-    try:
-        numbers = [float(each) for each in texts]
-    except ValueError:
-        return None
+    numbers = [float(each) for each in texts if re.fullmatch(r"-?\d+(\.\d*)?(E-?\d+)?", each, re.IGNORECASE)]
     for unit, (of_a_second, expression) in UNITS.items():
-        if all(_FIRST_S * of_a_second <= each < _LAST_S * of_a_second for each in numbers):
-            is_text, is_whole = column.kind == "string", all(each.is_integer() for each in numbers)
+        fitting = [each for each in numbers if _FIRST_S * of_a_second <= each < _LAST_S * of_a_second]
+        if _are_most(fitting, texts):
+            is_text, is_whole = column.kind == "string", all(each.is_integer() for each in fitting)
             kind = "bigint" if is_whole or unit != "seconds" else "double"
             whole = re.fullmatch("tinyint|smallint|int|bigint", column.kind) or (unit == "seconds" and not is_text)
             number = column.sql if whole else f"try_cast({column.sql} as {kind})"
-            return expression.format(number), f"{unit} since 1970 ({column.kind}), by the size of its values"
+            others = _describe_others(fitting, texts)
+            return expression.format(number), f"{unit} since 1970 ({column.kind}), by the size of its values{others}"
     return None
 
 

@@ -132,6 +132,9 @@ def test_a_mapping_is_guessed(
         ("bigint", [200, 404], "UTC", None),
         ("string", ["10:00"], "UTC", None),
         ("string", ["2026-01-05T10:00:00Z", "soon"], "UTC", None),
+        ("string", ["24.12.2025 9:05"] * 9 + ["soon"], "UTC", "try_to_timestamp(at, 'd.M.yyyy H:mm')"),
+        ("string", ["1767607200"] * 9 + ["soon"], "UTC", "timestamp_seconds(try_cast(at as bigint))"),
+        ("bigint", [1767607200123] * 9 + [0], "UTC", "timestamp_millis(at)"),
         ("string", [None, ""], "UTC", None),
     ],
 )
