@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
+from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
-from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending, StreamBegun
+from sessionizer.errors import InvalidSpec, LeaseLost, StreamBegun
 from sessionizer.spark.history.history_reader import HistoryResults
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
 from sessionizer.spark.ingest.guard import Guarded
@@ -29,7 +29,6 @@ from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
 from support.expected.file_accesses import folder_digest, settled_digest
 from support.expected.landed import landed, plain, table_rows
-from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
@@ -38,7 +37,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import COLUMNS, MAPPING, source_row, written_rules
-from support.verbs.reseeded_stream import Killed, reader_of, seed
+from support.verbs.reseeded_stream import reader_of, seed
 
 HISTORIES = 120
 MOMENT_MS = ORIGIN_MS + 40
@@ -279,37 +278,6 @@ def test_what_the_source_has_is_taken_at_once_and_what_it_gets_is_streamed(
     drain(spark, stage)
     newest = max(event.event_time_ms or 0 for event in everything.came)
     assert_landed(stage, expected(everything.came, everything.live, newest - RULES.watermark_delay_ms))
-
-
-KILLED_AT = ("taking", "made", "seeded", "compared", "positioned", "recorded", "activated", "tables")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("at", KILLED_AT)
-def test_killed_anywhere_no_driver_starts_and_a_second_run_finishes(
-    spark: SparkSession, tmp_path: Path, everything: Everything, at: str
-) -> None:
-    stage = stage_of(tmp_path)
-    table = archive(spark, tmp_path, "delta", everything.came)
-    reader = reader_of(spark, stage, table, NOW, MOMENT_MS)
-
-    def die(line: str) -> None:
-        if at in line:
-            raise Killed
-
-    with pytest.raises(Killed):
-        seed(stage, reader, say=die)
-    with pytest.raises(OperationPending) as pending:
-        require_no_operation(stage.stream_home)
-    assert (pending.value.stream, pending.value.verb) == ("clicks", "seed")
-    record = seed(stage, reader_of(spark, stage, table, NOW, MOMENT_MS))
-    assert record.lineage_to == stage.lineage
-    require_no_operation(stage.stream_home)
-    assert len(list(opened(stage.stream_home.lineages).iterdir())) == 1
-    assert not opened(stage.stream_home.seeds).exists()
-    bring(stage, 0, everything.live)
-    drain(spark, stage)
-    assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))
 
 
 def test_what_a_run_takes_that_was_overtaken_is_not_gone_on_with(

@@ -151,24 +151,7 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
 
 
 @pytest.mark.long
-def test_a_second_restore_leaves_the_first_one_behind(restored: Restored) -> None:
-    restored.restore()
-    catch_up(restored.spark, restored.stage)
-    first = restored.stage.lineage
-    restored.restore("20261123T090000-abc123")
-    assert restored.stage.lineage not in {first, restored.before}
-    drain(restored.spark, restored.stage)
-    restored.assert_exact()
-
-
-@pytest.mark.parametrize(
-    "reached",
-    [
-        pytest.param(OperationStage.STOPPED, marks=pytest.mark.long),
-        pytest.param(OperationStage.SEEDED, marks=pytest.mark.long),
-        pytest.param(OperationStage.TAKEN_BACK, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("reached", [OperationStage.STOPPED, OperationStage.SEEDED, OperationStage.TAKEN_BACK])
 def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
     restored: Restored, reached: OperationStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,28 +226,6 @@ def test_a_savepoint_of_a_lineage_that_the_home_does_not_know_keeps_its_rows(
     files = restored.files
     since = batches_of(CheckpointLog(restored.stage.checkpoint).committed()[1:], files)
     assert_landed(restored.stage, [*then, *since], [row for name in sorted(files) for row in files[name]])
-
-
-@pytest.mark.long
-def test_killed_when_its_lineage_is_active_only_the_record_is_left_to_write(
-    restored: Restored, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def die(home: object, record: OperationRecord) -> None:
-        if record.outcome is Ending.DONE:
-            raise Killed
-        write_unless_abandoned(restored.stage.stream_home, record)
-
-    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
-    with pytest.raises(Killed):
-        restored.restore()
-    monkeypatch.undo()
-    made = restored.stage.lineage
-    assert made != restored.before
-    record = restored.restore()
-    assert (record.outcome, record.lineage_to, restored.stage.lineage) == (Ending.DONE, made, made)
-    require_no_operation(restored.stage.stream_home)
-    drain(restored.spark, restored.stage)
-    restored.assert_exact()
 
 
 @pytest.mark.long
