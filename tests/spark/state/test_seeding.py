@@ -19,7 +19,6 @@ from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, pack
 from sessionizer.spark.state.open_events import FirstLog, KeptState, keep_logs
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
@@ -39,21 +38,6 @@ from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_k
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ALL_MODES, Log, examples_of, logs
 from support.verbs.reseeded_stream import reseed, tell_reseeded
-
-BEFORE_IT_COUNTS = (LineageStep.MADE, LineageStep.SEEDED, LineageStep.POSITIONED, LineageStep.RECORDED)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("steps", [BEFORE_IT_COUNTS[-1:], BEFORE_IT_COUNTS])
-def test_a_kill_at_any_step_leaves_the_stream_as_it_was(
-    spark: SparkSession, tmp_path: Path, steps: tuple[LineageStep, ...]
-) -> None:
-    found = examples_of(logs([Clock.EVENT_TIME], drained=True), 100)
-    log = next(log for log in found if sum(len(batch.events) for batch in log.batches) >= 15)
-    told = tell_reseeded(spark, log, seed=3, drivers=2, root=tmp_path, killed_at=steps)
-    assert sessions_in(told) == sessions_defined(told, told.outcome())
-    lineages = list((tmp_path / "home" / "streams" / "clicks" / "lineages").iterdir())
-    assert len(lineages) == 2, "what was killed is gone"
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,10 @@ Each has another number of key groups and of partitions, and may have another sp
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
@@ -31,7 +30,6 @@ from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_st
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
@@ -52,20 +50,14 @@ from support.streams.streamed_log import Feed, batches_that_bring_something
 SEED_BATCH = 0
 
 
-def reseed(
-    spark: SparkSession,
-    stage: Stage,
-    partitions: int = 2,
-    after: Callable[[LineageStep], None] = lambda _: None,
-    canary: CanaryTerms | None = None,
-) -> str:
+def reseed(spark: SparkSession, stage: Stage, partitions: int = 2, canary: CanaryTerms | None = None) -> str:
     """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
     home, spec = stage.stream_home, stage.spec()
     committed = read_committed_batch(home)
     origin = Origin("rescale", epoch_ms(), committed.lineage, committed.batch_id)
     examined = examine(spark, spec, stage.home)
     given, transfer = transfer_state(spark, home, committed, LineageSpec(document_of(spec)), origin)
-    new = NewLineage(spark, home, spec, examined, partitions, transfer, lambda: None, after)
+    new = NewLineage(spark, home, spec, examined, partitions, transfer, lambda: None, lambda _: None)
     try:
         new.start(given)
         new.compare()
@@ -82,32 +74,20 @@ class Killed(BaseException):
     """What a process dies of that gets no chance to clean up."""
 
 
-def kill_at(step: LineageStep) -> Callable[[LineageStep], None]:
-    """Die when ``step`` is over."""
-
-    def die(done: LineageStep) -> None:
-        if done is step:
-            raise Killed
-
-    return die
-
-
 def tell_reseeded(
     spark: SparkSession,
     log: Log,
     seed: int,
     drivers: int,
     root: Path,
-    killed_at: Iterable[LineageStep] = (),
     *,
     go_on: Callable[[SparkSession, Stage, int], str] = reseed,
 ) -> Told:
     """Stream ``log``, whose last batch drains, by at most so many drivers under ``root``, an empty folder.
 
     ``go_on``: gives a stopped stream a lineage of so many partitions by its file, and returns it.
-    ``killed_at``: the steps after which the making of each lineage is killed before it is made to its end.
     """
-    telling = _Telling.set_up(spark, log, random.Random(seed), root, tuple(killed_at))
+    telling = _Telling.set_up(spark, log, random.Random(seed), root)
     telling.go_on = go_on
     shares = telling.shares(drivers)
     editions = editions_of(log.rules, len(shares), telling.chance)
@@ -124,17 +104,14 @@ class _Telling:
     feed: Feed
     brought: list[Batch]
     lived: list[tuple[str, Edition]]
-    killed_at: tuple[LineageStep, ...]
     go_on: Callable[[SparkSession, Stage, int], str] = reseed
 
     @classmethod
-    def set_up(
-        cls, spark: SparkSession, log: Log, chance: random.Random, root: Path, killed_at: tuple[LineageStep, ...]
-    ) -> _Telling:
+    def set_up(cls, spark: SparkSession, log: Log, chance: random.Random, root: Path) -> _Telling:
         stage, brought = Stage(root, root / "home"), batches_that_bring_something(log)
         for folder in (stage.streams, stage.home):
             folder.mkdir(parents=True)
-        return cls(spark, chance, stage, Feed(brought, stage.home), brought, [], killed_at)
+        return cls(spark, chance, stage, Feed(brought, stage.home), brought, [])
 
     def shares(self, drivers: int) -> list[int]:
         """How many batches each driver is given: cut anywhere."""
@@ -150,8 +127,6 @@ class _Telling:
             self.stage.stream_home.prepare()
             lineage = start_lineage(self.stage.stream_home, spec=LineageSpec(document_of(self.stage.spec())))
         else:
-            for step in self.killed_at:
-                self._die_at(step)
             lineage = self.go_on(self.spark, self.stage, self.chance.randint(1, groups))
         self.feed.punctuations = self.stage.stream_home.punctuations(lineage)
         for _ in range(share):
@@ -159,12 +134,6 @@ class _Telling:
         catch_up(self.spark, self.stage)
         allow_wider_types(self.spark, self.stage)
         self.lived.append((lineage, edition))
-
-    def _die_at(self, step: LineageStep) -> None:
-        before = self.stage.lineage
-        with pytest.raises(Killed):
-            reseed(self.spark, self.stage, after=kill_at(step))
-        assert self.stage.lineage == before
 
     def told(self, editions: list[Edition]) -> Told:
         batches: list[Batch] = []
