@@ -127,7 +127,7 @@ def test_a_changed_measure_explains_its_column_alone(spark: SparkSession, stage:
 @pytest.mark.parametrize(
     "edit",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.long),
         pytest.param({"source/options/maxFilesPerTrigger": "7"}, marks=pytest.mark.long),
         pytest.param({"source/columns": "{columns}, unused string"}, marks=pytest.mark.long),
         {"rules/client_timeouts": {"acme": "3 seconds"}},
