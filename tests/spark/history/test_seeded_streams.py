@@ -210,7 +210,8 @@ def test_events_that_were_kept_in_postgresql(
     assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))
 
 
-@pytest.mark.parametrize("kind", ["transform_with_state", pytest.param("apply_with_state", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["transform_with_state", "apply_with_state"])
 def test_events_that_another_query_keeps_in_its_state(
     spark: SparkSession, tmp_path: Path, everything: Everything, kind: str
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSessi
     assert folder_digest(stage.root) == before
 
 
+@pytest.mark.long
 def test_a_changed_rule_explains_its_rows(spark: SparkSession, stage: Stage) -> None:
     proof = proved(spark, stage, written_spec(gap_timeout="5 seconds"), batches=3)
     sessions = proof.tables[0]

@@ -121,6 +121,7 @@ def test_fix_and_replay_goes_back_with_the_corrected_file_in_other_groups(stream
     stream.end()
 
 
+@pytest.mark.long
 def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStream) -> None:
     read(stream, 2)
     before = stream.stage.lineage

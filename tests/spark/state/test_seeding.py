@@ -189,15 +189,10 @@ def is_rich(log: Log) -> bool:
 
 NUMBERS = [(0, 2), *((number, 4) for number in range(OF_EACH_MODE))]
 """Which log, and how many drivers go through it, each but the first in a lineage that was seeded."""
-QUICK = (Clock.EVENT_TIME, 0, 2)
-"""What runs in `make test`."""
-CASES = [
-    pytest.param(mode, *number, marks=() if (mode, *number) == QUICK else pytest.mark.long)
-    for mode in ALL_MODES
-    for number in NUMBERS
-]
+CASES = [(mode, *number) for mode in ALL_MODES for number in NUMBERS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "number", "drivers"), CASES)
 def test_a_stream_that_was_reseeded_equals_the_definition(
     spark: SparkSession, tmp_path: Path, mode: Clock, number: int, drivers: int
