@@ -73,14 +73,6 @@ def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform)
     assert platform.working_uid() == uid
 
 
-@pytest.mark.long
-def test_one_driver_survives_the_death_of_its_task(platform: Platform) -> None:
-    start(platform)
-    with OneWriterWatch(platform.home) as promise:
-        survive(platform, FAULTS["kill the task"], SURVIVED_SECONDS)
-    promise.assert_kept()
-
-
 def test_landed_sessions_start_the_report(platform: Platform) -> None:
     platform.api.unpause("clicks.report")
     wait_until(lambda: succeeded(platform, "clicks.report") > 0, 90, "a report")
@@ -205,6 +197,13 @@ def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> 
     assert recorded(platform.home).failures == 0
     wait_until(lambda: batches(platform) > 1, 30, "its work")
     assert platform.working_uid() == uid
+
+
+@pytest.mark.long
+def test_one_driver_survives_the_death_of_its_task(platform: Platform) -> None:
+    with OneWriterWatch(platform.home) as promise:
+        survive(platform, FAULTS["kill the task"], SURVIVED_SECONDS)
+    promise.assert_kept()
 
 
 def test_start_and_stop_dags_steer_the_stream_and_the_list_of_tasks_says_what_it_is_at(platform: Platform) -> None:
