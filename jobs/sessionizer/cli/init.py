@@ -102,7 +102,7 @@ def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None
 
     try:
         found = preview(spark, spec, platform)
-    except SessionizerError as error:
+    except (SessionizerError, OSError) as error:
         say(f"note: the first rows of {spec.name} cannot be shown: {error}")
         return
     rows = len(found.events) + len(found.refused)

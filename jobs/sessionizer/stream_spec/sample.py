@@ -185,7 +185,7 @@ def _guess_key(columns: Sequence[SampleColumn], chosen: str | None) -> Guess:
     if not candidates:
         raise InvalidSpec("--key", None, f"the column whose rows belong together: {', '.join(_sqls(columns))}")
     best = candidates[0]
-    why = "a guess by its name" if named else "a guess, because its values repeat: no name told"
+    why = "a guess by its name" if named else "a guess, because its values repeat, and no name tells"
     if best.lacking:
         why += f". {best.lacking} of {len(best.values)} rows lack it and are refused"
     others = [each for each in (*named, *by_values) if each is not best]
@@ -255,10 +255,11 @@ def read_time(column: SampleColumn, zone: str) -> tuple[str, str] | None:
         if not _are_most(fitting, texts):
             continue
         form, doubt = _day_first(known, fitting)
-        doubt += _describe_others(fitting, texts)
+        others = _describe_others(fitting, texts)
         parsed = f"try_to_timestamp({sql})" if form is None else f"try_to_timestamp({sql}, '{form}')"
         what = f"text in ISO 8601{doubt}" if form is None else f"text as {form}{doubt}"
-        return (parsed, f"{what}, with its zone") if has_zone else _add_zone(parsed, what, zone)
+        read, why = (parsed, f"{what}, with its zone") if has_zone else _add_zone(parsed, what, zone)
+        return read, f"{why}{others}"
     return None
 
 
@@ -268,7 +269,7 @@ def _are_most(fitting: Sequence[object], texts: Sequence[str]) -> bool:
 
 def _describe_others(fitting: Sequence[object], texts: Sequence[str]) -> str:
     others = len(texts) - len(fitting)
-    return f" ({others} of {len(texts)} values are not, and are refused)" if others else ""
+    return f". {others} of {len(texts)} values are not like that and are refused" if others else ""
 
 
 def _add_zone(sql: str, what: str, zone: str) -> tuple[str, str]:

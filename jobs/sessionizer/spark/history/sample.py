@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, Row, StructType
 
 from sessionizer.core.wire import schema
+from sessionizer.counts import count_text
+from sessionizer.errors import SessionizerError
+from sessionizer.home.data_files import files_below
+from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.spark.history.read import client_timeouts, history_of, rules_in_force
 from sessionizer.spark.ingest.file_source.files import literal
 from sessionizer.spark.ingest.file_source.lines import RAW
@@ -23,6 +28,8 @@ from sessionizer.stream_spec.sample import SampleColumn, TextForm, quote
 SHOWN: Final = 10
 """Number of rows that a preview shows."""
 _SAMPLED: Final = 200
+_MANY: Final = 1_000
+"""Number of files, more of which would take long to look at."""
 _CORRUPT: Final = "_corrupt_record"
 
 
@@ -103,12 +110,18 @@ class SamplePreview:
 
 
 def preview(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> SamplePreview:
-    """Return what the first rows of the source become. Writes nothing. Raises InvalidSpec, SourceFileUnfit.
+    """Return what the first rows of the source become. Writes nothing.
+
+    Raises InvalidSpec, SourceFileUnfit, and SessionizerError if the source has too many files.
 
     A socket has no first rows, because what is read of it is gone.
     """
     if spec.source.format == "socket":
         return SamplePreview([], None, [])
+    if spec.source.format == "files":
+        folder = folder_at(resolve_place(spec.source.path, platform_home), "source.path")
+        if sum(1 for _ in islice(files_below(folder), _MANY + 1)) > _MANY:
+            raise SessionizerError(f"its folder has more than {count_text(_MANY, 'file')}, and each would be looked at")
     rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=False)
     guarded = guard(rows.limit(SHOWN).localCheckpoint(), spec)
     is_event = F.col(REASON).isNull()
