@@ -79,6 +79,7 @@ def init(  # noqa: PLR0913  one parameter per option
     files, pattern = find_sample(place)
     form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
     from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+    from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     say("starting Spark to infer the columns")
     spark = start_spark("sessionizer init", spark_master(master))
@@ -88,11 +89,14 @@ def init(  # noqa: PLR0913  one parameter per option
         guesses = guess_mapping(found, Overrides(key, time, event_id, client, zone))
         folder = place if place.is_dir() else place.parent
         draft = Draft(named, str(folder), pattern, form, columns, guesses, guess_payload(found, guesses), gap)
-        _write(file, spec_text(draft))
+        text = spec_text(draft)
+        spec = _check(text, file.name)
+        examine(spark, spec, platform)
+        _write(file, text)
         typer.echo(f"wrote {file}")
         for field, guess in (("key", guesses.key), ("time", guesses.time), ("id", guesses.event_id)):
             typer.echo(f"  {field:<5} {guess.sql}: {guess.why}")
-        print_preview(spark, load_stream(file), platform)
+        print_preview(spark, spec, platform)
     spark.stop()
 
 
@@ -182,12 +186,18 @@ def first_lines(file: Path) -> Iterator[str]:
         raise InvalidSpec("SAMPLE", str(file), f"a readable file ({error.strerror or error})") from error
 
 
-def _write(file: Path, text: str) -> None:
-    """Write the spec if it is valid, and never in the place of another. Raises InvalidSpec, UnwritablePath."""
+def _check(text: str, name: str) -> StreamSpec:
+    """Return the spec in ``text``, the content of a file of this name. Raises InvalidSpec."""
     with tempfile.TemporaryDirectory(prefix="sessionizer-init-") as folder:
-        draft = Path(folder) / file.name
+        draft = Path(folder) / name
         draft.write_text(text, encoding="utf-8")
-        check_sql(load_stream(draft))
+        spec = load_stream(draft)
+    check_sql(spec)
+    return spec
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the spec, never in the place of another. Raises UnwritablePath."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as opened:

@@ -119,8 +119,9 @@ def _print_table(found: Sequence[StreamView], now: int) -> None:
     for row in rows:
         table.add_row(*(cell for column, cell in zip(COLUMNS, row, strict=True) if column in shown))
     console.print(table)
-    if len(shown) < len(COLUMNS):
-        say(f"note: a terminal of {console.width} columns has no room for {', '.join(_hidden(shown))}")
+    hidden = [column for column in COLUMNS if column not in shown]
+    if hidden:
+        say(f"note: a terminal of {console.width} columns has no room for {', '.join(hidden)}")
 
 
 def table_width() -> int | None:
@@ -135,10 +136,6 @@ def fitting_columns(widths: Mapping[str, int], room: int) -> list[str]:
         if sum(widths[each] + _BETWEEN for each in {*shown, column}) < room + _BETWEEN - 1:
             shown.add(column)
     return [column for column in widths if column in shown]
-
-
-def _hidden(shown: Sequence[str]) -> list[str]:
-    return [column for column in COLUMNS if column not in shown]
 
 
 def _row(status: StreamView, now: int) -> list[str]:
@@ -185,7 +182,6 @@ _COLUMNS: Final = ("time", "ev/s", "batches", "batch", *PHASES, "lag", "open", "
 _ROWS: Final = 60
 """Number of lines with figures, about."""
 _UNITS: Final = {"m": MINUTE, "h": HOUR, "d": DAY}
-_NOTHING: Final = "–"
 
 
 def timeline(
@@ -247,9 +243,9 @@ def _sample_row(sample: Sample, bucket_ms: int) -> list[str]:
         f"{sample.batches:,}",
         describe_duration(sample.batch_ms // batches),
         *phases,
-        _NOTHING if sample.lag_ms is None else describe_duration(sample.lag_ms),
-        _NOTHING if sample.open is None else f"{sample.open:,}",
-        _NOTHING if sample.state_bytes is None else size(sample.state_bytes),
+        NOTHING if sample.lag_ms is None else describe_duration(sample.lag_ms),
+        NOTHING if sample.open is None else f"{sample.open:,}",
+        NOTHING if sample.state_bytes is None else size(sample.state_bytes),
         f"{sample.sessions:,}",
         f"{sample.late:,}",
         f"{sample.refused:,}",
