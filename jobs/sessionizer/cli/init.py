@@ -113,7 +113,8 @@ def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None
     if not rows:
         typer.echo(f"the source of {spec.name} has no rows to show yet")
         return
-    typer.echo(f"the first {count_text(rows, 'row')} of {spec.name}, times in UTC: {len(found.events)} events")
+    events = count_text(len(found.events), "event")
+    typer.echo(f"the first {count_text(rows, 'row')} of {spec.name}, times in UTC: {events}")
     if found.events:
         typer.echo(table_text(("key", "client", "time", "id"), _cells(found.events), left=("key", "client", "id")))
     if found.sessions:
