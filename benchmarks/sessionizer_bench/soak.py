@@ -46,7 +46,7 @@ SAMPLE_EVERY_S: Final = 10.0
 PROGRESS_WITHIN_S: Final = 240.0
 """Time (s) in which a batch must end after a fault. A stream that takes longer is a finding."""
 LATEST_KILL_S: Final = 20.0
-KILLED_AGAIN: Final = 0.5
+KILLED_AGAIN: Final = 0.8
 """Share of the faults that do not wait for a batch, while there were fewer kills than minutes."""
 MOST_TRIES: Final = 8
 KILLED_CHANGES: Final = 0.6
@@ -58,7 +58,7 @@ COMMANDS: Final = {
     "edit_after_plan": 1, "install": 1,
 }  # fmt: skip
 SHARE_OF_KILLS: Final = 0.5
-SHARE_IF_BEHIND: Final = 0.75
+SHARE_IF_BEHIND: Final = 0.95
 """Share of the kills while there were fewer than minutes."""
 
 
