@@ -201,7 +201,8 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
             return _csv(reader, columns, options, path, max_event_bytes)
         return parse_csv_lines(_lines(reader.options(**of_lines), path), columns, options, max_event_bytes)
     rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
-    rows = rows.where(~F.rlike(_file(), F.lit(_SUMMARY)))
+    # few paths have a part that begins so: no pattern is searched in each row
+    rows = rows.where(~(F.contains(_file(), F.lit("/_")) & F.rlike(_file(), F.lit(_SUMMARY))))
     names = [F.col(f"`{name}`") for name in columns.names]
     # decodes each value outside of what makes a failed expression null. The remainder is 0 or 1
     touched = F.pmod(F.xxhash64(*(_hashable(field) for field in columns)), F.lit(2)) > 1
@@ -212,6 +213,8 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
 def _hashable(field: StructField) -> Column:
     """Return a column as Spark can hash it, which it does with no map and no variant."""
     column, kind = F.col(f"`{field.name}`"), field.dataType.simpleString()
+    if isinstance(field.dataType, StringType):
+        return F.octet_length(column)  # decodes the text and reads no byte of it
     return F.to_json(F.struct(column)) if "map<" in kind or "variant" in kind else column
 
 

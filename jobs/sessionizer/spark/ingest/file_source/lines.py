@@ -55,9 +55,13 @@ def find_times_of_day(
 def find_in_folders(columns: StructType) -> Column:
     """Find rows of a folder such as ``at=10%3A00``, whose name gives the value of a timestamp of ``columns``."""
     names = "|".join(rf"\Q{field.name}\E" for field in columns if isinstance(field.dataType, TimestampType))
-    path = F.regexp_replace(F.col("_metadata.file_path"), "%(25)?3A", ":")
+    if not names:
+        return F.lit(False)  # noqa: FBT003  lit has no keyword
+    file = F.col("_metadata.file_path")
+    path = F.regexp_replace(file, "%(25)?3A", ":")
     begins = F.lit(rf"(?i)/(?:{names})=(?:%(?:25)?(?:[01][0-9a-f]|20|7f))*{BEGINS}")
-    return F.rlike(path, begins) if names else F.lit(False)  # noqa: FBT003  lit has no keyword
+    # few paths have such a folder: no pattern is searched in each row
+    return F.contains(file, F.lit("=")) & F.rlike(path, begins)
 
 
 def replace_timestamps(columns: StructType) -> StructType:
