@@ -60,15 +60,16 @@ def sweep_scratch(base: Path) -> None:
     """Remove the folders in ``base`` whose processes are dead. Never raises."""
     with suppress(OSError):
         for folder in list(base.iterdir()):
-            if _is_left(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # another process removed it meanwhile
+                if _is_left(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_left(folder: Path) -> bool:
     try:
         descriptor = os.open(folder / _HELD, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return True
+    except FileNotFoundError:  # another process makes the folder right now, or died as it made it
+        return time.time() - folder.lstat().st_mtime > UNUSED_AFTER_S
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         found = os.fstat(descriptor)

@@ -54,3 +54,26 @@ def test_folders_of_dead_processes_go_and_those_of_live_ones_stay(tmp_path: Path
         os.utime(file, (file.stat().st_mtime - age_s,) * 2)
     sweep_scratch(base)
     assert {str(folder) for folder in base.iterdir()} == {held[SCRATCH], new[SCRATCH]}
+
+
+def test_a_folder_that_another_process_makes_right_now_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten drivers that start at once sweep each other's folders between any two steps of the making."""
+    touch = Path.touch
+
+    def touch_after_a_sweep(file: Path) -> None:
+        sweep_scratch(file.parents[1])
+        touch(file)
+        sweep_scratch(file.parents[1])
+
+    monkeypatch.setattr(Path, "touch", touch_after_a_sweep)
+    found = scratch_environment({})
+    assert (Path(found[SCRATCH]) / "held").exists()
+
+
+def test_a_folder_whose_maker_died_goes_later(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+    os.utime(old, (old.stat().st_mtime - UNUSED_AFTER_S - 60,) * 2)
+    sweep_scratch(tmp_path)
+    assert list(tmp_path.iterdir()) == [new]
