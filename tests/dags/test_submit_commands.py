@@ -70,7 +70,6 @@ def command_of(task: object) -> list[str] | None:
 
 
 def settings_of(launcher: ConnectionLauncher) -> dict[str, str]:
-    """What a cluster's launcher adds."""
     target = SparkTarget.of(launcher.connection)
     if not target.is_in_cluster:
         return {}

@@ -22,8 +22,6 @@ ENDING_SECONDS = 90
 
 
 class Demo:
-    """A demo under way, and what it has printed."""
-
     def __init__(self, root: Path) -> None:
         self.output = root / "output.txt"
         command = [sys.executable, "-m", "sessionizer_demo", "--root", str(root / "demo")]

@@ -66,8 +66,6 @@ tests:
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A running Prometheus at ``address``."""
-
     address: str
 
     def ask(self, path: str, **parameters: str) -> Any:

@@ -38,8 +38,6 @@ EVERYTHING_LEFT = 1_000
 
 
 class Victim(StrEnum):
-    """What of a driver is killed."""
-
     PYTHON = "python"
     JVM = "jvm"
     BOTH = "both"
@@ -58,7 +56,6 @@ def kill(driver: DriverProcess, victim: Victim, stage: Stage) -> None:
 
 
 def killed_at(stage: Stage, moment: Moment, victim: Victim, uid: str) -> None:
-    """Run a driver until it is killed."""
     with DriverProcess.start(stage, uid) as driver:
         freeze_at(moment, driver, stage)
         kill(driver, victim, stage)
@@ -146,7 +143,6 @@ KILLED_AT = ("new lineage: seeded", "rows deleted", "new lineage: activated")
 
 @pytest.fixture
 def feed(s3_folder: str) -> UPath:
-    """Return the folder of the source."""
     return UPath(f"{s3_folder}/feed")
 
 
@@ -159,7 +155,6 @@ def stage(tmp_path: Path, s3_folder: str, feed: UPath) -> Stage:
 
 
 def bring(feed: UPath, files: Iterable[Path]) -> None:
-    """Put the files into ``feed``."""
     for file in files:
         (feed / file.name).write_bytes(file.read_bytes())
 

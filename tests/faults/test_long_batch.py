@@ -51,7 +51,6 @@ def stalled(stage: Stage, how: Stall) -> bool:
 
 @contextmanager
 def standing_still(pids: list[int]) -> Iterator[None]:
-    """Nothing of these processes moves."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     yield
@@ -157,13 +156,11 @@ TWO_BATCHES_ARE_KEPT = "-Dspark.sql.streaming.minBatchesToRetain=1 -Dspark.sql.s
 
 
 def folder_of(stage: Stage) -> DataPath:
-    """Return the folder of the punctuations of the stream's lineage."""
     assert stage.lineage
     return stage.stream_home.punctuations(stage.lineage)
 
 
 def found(stage: Stage) -> set[str]:
-    """Return the names of the punctuations that are there."""
     return {name for name in list_names(folder_of(stage)) if name.endswith(".json")}
 
 
@@ -232,7 +229,6 @@ def test_a_batch_may_close_more_than_the_heap_holds(tmp_path: Path, monkeypatch:
 
 
 def _write_long_pages(folder: Path) -> None:
-    """Pages that do not compress."""
     random = np.random.default_rng(0)
     ids = np.arange(EVENTS_OF_NO_MEMORY)
     letters = random.integers(48, 112, EVENTS_OF_NO_MEMORY * PAGE_CHARACTERS, dtype=np.uint8).tobytes()

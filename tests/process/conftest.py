@@ -9,7 +9,6 @@ from sessionizer.home.stream_home import StreamHome
 
 @pytest.fixture
 def home(tmp_path: Path) -> StreamHome:
-    """The prepared home of stream ``clicks``."""
     stream = StreamHome.of(tmp_path, "clicks")
     stream.prepare()
     return stream

@@ -110,7 +110,6 @@ def _texts_of(file: Path, calls: dict[str, int]) -> Iterator[str]:
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Yield the names that hold one text, with the text."""
     for node in nodes:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign | ast.AnnAssign):

@@ -29,7 +29,6 @@ def pytest_runtest_call() -> Generator[None]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> StreamHome:
-    """The prepared home of stream ``clicks``."""
     stream = StreamHome.of(tmp_path, "clicks")
     stream.prepare()
     return stream

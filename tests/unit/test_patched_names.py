@@ -19,7 +19,6 @@ def test_each_name_that_is_replaced_is_there() -> None:
 
 
 def replaced_names(file: Path) -> Iterator[tuple[str, str]]:
-    """The module of ours and the name in it, of each replacement in a file of tests."""
     tree = ast.parse(file.read_text())
     modules = imported_modules(tree)
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call) and called(node) in PATCHES):
@@ -63,7 +62,6 @@ def candidates(dotted: str) -> Iterator[Path]:
 
 
 def names_of(file: Path) -> set[str]:
-    """The names that a module binds, wherever it does so."""
     bound: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         match node:

@@ -343,7 +343,6 @@ def test_a_mark_on_a_run_of_the_past_stops_nothing(home: StreamHome, monkeypatch
 
 
 def emit_of_run(home: StreamHome, state: str, msg: str, operator: str) -> None:
-    """As above, for a whole run."""
     listeners = ListenerManager()  # type: ignore[no-untyped-call]
     listeners.add_hookspecs(dagrun)
     listeners.add_listener(marks)  # type: ignore[no-untyped-call]

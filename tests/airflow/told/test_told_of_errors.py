@@ -118,7 +118,6 @@ def restore_cut_short(watched: WatchedStream) -> None:
 
 
 def canary_failed(watched: WatchedStream) -> None:
-    """Kill as many of its drivers as a canary allows."""
     tried(watched, CanaryTerms())
 
 
@@ -165,7 +164,6 @@ def data_of_another_home(watched: WatchedStream) -> None:
 
 
 def wrote_rows(home: StreamHome, batch_id: int) -> str:
-    """A lineage of the stream that noted rows of a batch for its sessions."""
     lineage = start_lineage(home)
     BatchLog(home.lineage(lineage).batches).note_rows(batch_id, ["sessions"])
     return lineage
@@ -179,7 +177,6 @@ def checkpoint_away(watched: WatchedStream) -> None:
 
 
 def has_batch(home: StreamHome, lineage: str, begun: int, in_table: int) -> None:
-    """The newest batch of the checkpoint is over. The table of sessions has another."""
     checkpoint, log = mounted(home.checkpoint(lineage)), mounted(home.table("sessions")) / "_delta_log"
     for folder in (offset_log(checkpoint), commit_log(checkpoint), log):
         mounted(folder).mkdir(parents=True)

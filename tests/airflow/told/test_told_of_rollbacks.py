@@ -63,13 +63,11 @@ class Site:
             patch.setenv(name, value)
 
     def feed(self, count: int) -> None:
-        """Bring the next files of clicks."""
         for file in sorted(self.clicks.iterdir())[self._fed : self._fed + count]:
             shutil.copy2(file, self.stage.feed)
         self._fed += count
 
     def run(self, python: Path, *arguments: str) -> str:
-        """Print of a command on the stream, by that environment."""
         verb, *options = arguments
         reads_spec = verb in {"run", "upgrade"}
         places = ["--home", str(self.stage.home), *(["--streams", str(self.stage.streams)] if reads_spec else [])]
@@ -77,12 +75,10 @@ class Site:
         return run_by(python, verb, self.stage.name, *options, *places, "--master", "local[2]", **known)
 
     def catch_up(self, python: Path, files: int) -> None:
-        """Bring files, and run until they are read."""
         self.feed(files)
         self.run(python, "run", "--until", "caught-up")
 
     def approve(self, python: Path, *command: str) -> dict[str, Any]:
-        """Carry out the command's plan, and return that plan."""
         plan: dict[str, Any] = json.loads(self.run(python, *command, "--json"))
         self.run(python, *command, "--approve", plan["digest"])
         return plan
@@ -94,22 +90,18 @@ class Site:
         self.watched.watch(ConnectionLauncher(project=project), until, within_s=300, patience=LIMITS)
 
     def ran_by(self, program: str) -> str:
-        """Version of the program that the active lineage goes on by."""
         return read_fingerprint(self.stage.stream_home, str(self.stage.lineage)).versions[program]
 
     @property
     def open_sessions(self) -> int:
-        """Number of sessions that the active lineage has open."""
         return OpenSessions(self.stage.stream_home.lineage(str(self.stage.lineage)).open_sessions).total or 0
 
     def ask(self, verb: str) -> str:
-        """Print of a command that needs no Spark."""
         places = ["--streams", str(self.stage.streams), "--home", str(self.stage.home)]
         return CliRunner().invoke(app, [verb, self.stage.name, *places]).stdout
 
 
 def has_read(stage: Stage, names: Sequence[str]) -> bool:
-    """Whether committed batches of the active lineage have these files."""
     return set(names) <= {name for batch in CheckpointLog(stage.checkpoint).committed() for name in batch.files}
 
 

@@ -61,7 +61,6 @@ class Operated(OperateForm):
     waiting: Path
 
     def feed(self, count: int) -> None:
-        """Let the stream read so many more, and wait until it has."""
         for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
             (self.waiting / name).rename(self.stage.feed / name)
         self.wait_until_read()
@@ -95,7 +94,6 @@ class Operated(OperateForm):
         return found
 
     def saved(self, savepoint: str) -> int:
-        """The batch after which it was made."""
         manifest = {each.id: each for each in list_savepoints(self.platform.home.savepoints, epoch_ms())}[
             savepoint
         ].manifest
@@ -103,7 +101,6 @@ class Operated(OperateForm):
         return manifest.batch_id
 
     def savepoint(self, why: str) -> Savepoint:
-        """The one that was made for this reason."""
         found = list_savepoints(self.platform.home.savepoints, epoch_ms())
         (made,) = [each for each in found if each.begun is not None and each.begun.why.startswith(why)]
         return made
@@ -185,7 +182,6 @@ def test_rejected_nothing_changes(operated: Operated) -> None:
 
 
 def processes_of(operated: Operated) -> list[psutil.Process]:
-    """Of the job that restores, and the worker that started it."""
     found = []
     for process in left_behind(operated.platform.installation):
         try:

@@ -252,7 +252,6 @@ def start(platform: Platform) -> None:
 
 
 def start_by_hand(platform: Platform) -> None:
-    """As `sessionizer start` does, without a worker."""
     write_desired(platform.home, DesiredState.RUNNING, by="a test", why="")
 
 
@@ -263,12 +262,10 @@ def set_slots(platform: Platform, slots: int) -> None:
 
 
 def mark_run(platform: Platform, run: str, state: str) -> None:
-    """As a person does it in the UI."""
     platform.api.call("PATCH", f"/api/v2/dags/{platform.dag}/dagRuns/{quote(run)}", {"state": state})
 
 
 def mark_failed(platform: Platform) -> None:
-    """As a person would; the run that fails by it pauses the DAG."""
     platform.mark_failed()
     wait_for_pause(platform)
 
@@ -292,7 +289,6 @@ def assert_stands_by(platform: Platform) -> None:
 
 
 def labels(platform: Platform) -> list[str]:
-    """What the list of tasks says of those that are deferred."""
     listed = "/api/v2/dags/~/dagRuns/~/taskInstances?state=deferred"
     return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
 

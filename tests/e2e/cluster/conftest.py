@@ -56,7 +56,6 @@ def clicks(
 
 @pytest.fixture(scope="module")
 def platform(clicks: ClusterStage, running_yarn: Yarn) -> Iterator[Platform]:
-    """A running Airflow that knows the cluster."""
     stage = clicks.stage
     installation = Installation(
         root=stage.root,

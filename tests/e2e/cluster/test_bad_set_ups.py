@@ -132,7 +132,6 @@ def test_what_cannot_work_is_given_up_by_name_and_nothing_is_made(
 
 
 def take_first(stage: Stage, folder: Path) -> None:
-    """As the driver of another home does it."""
     other = StreamHome.of(folder / "other", stage.name, stage.stream_home.data_root)
     other.prepare()
     other.prepare_data()
@@ -140,7 +139,6 @@ def take_first(stage: Stage, folder: Path) -> None:
 
 
 def supervisor_of(stage: Stage) -> Supervisor:
-    """Its drivers are real."""
     project = Project(
         application=REPOSITORY / "jobs" / "main.py",
         streams=stage.streams,

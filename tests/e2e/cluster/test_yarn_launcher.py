@@ -38,7 +38,6 @@ from support.stores.hdfs import Hdfs
 
 
 def working(supervisor: Supervisor) -> str:
-    """The driver that is there once one works."""
     eventually(lambda: newest_driver_works(supervisor.home))
     launch = read_launch(supervisor.home)
     assert launch is not None
@@ -188,7 +187,6 @@ class Cluster:
     yarn: Yarn
 
     def processes(self, main_class: str) -> list[psutil.Process]:
-        """The JVMs, not the shells that start them."""
         return [found for found in self.yarn.processes() if is_jvm_of(main_class, found)]
 
     def drivers(self) -> list[psutil.Process]:
@@ -208,7 +206,6 @@ def is_jvm_of(main_class: str, process: psutil.Process) -> bool:
 
 
 def kill_drivers_container(cluster: Cluster) -> None:
-    """Its JVM and its Python, as YARN does it when it takes too much memory."""
     for master in cluster.drivers():
         for process in (*master.children(recursive=True), master):
             process.kill()

@@ -59,16 +59,13 @@ class Stacked:
         return OperateForm(self.platform)
 
     def feed(self) -> None:
-        """Send the next rows."""
         sent = len(self.placed)
         self.placed |= produce(self.stack, TOPIC, ROWS[sent : sent + STEP])
 
     def wait_until_read(self) -> None:
-        """All that was sent is in batches that are over."""
         wait_until(lambda: read_so_far(self.stage) == len(self.placed), READ_WITHIN_S, "a stream that has read all")
 
     def write_spec(self, **rules: Any) -> None:
-        """Write the spec with the address that Kafka has in the containers."""
         spec = kafka_spec("kafka:9092", TOPIC)
         self.stage.write_spec({**spec, "rules": {**spec["rules"], **rules}})
         (self.stage.streams / f"{self.stage.name}.yaml").chmod(0o644)

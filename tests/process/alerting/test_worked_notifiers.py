@@ -92,7 +92,6 @@ def mail_port() -> Iterator[int]:
 
 
 def take_example(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
-    """Set the variables of the example, but for the place of the server."""
     for line in EXAMPLES[name].splitlines():
         variable, _, value = line.partition("=")
         (value,) = shlex.split(value)

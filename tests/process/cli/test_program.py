@@ -182,7 +182,6 @@ AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@b")
 
 @pytest.fixture
 def specs(tmp_path: Path) -> Path:
-    """Specs in a folder of their own of a repository, with one commit: the key is ``user_id``."""
     folder = tmp_path / "our specs"
     folder.mkdir()
     write_spec(folder, "user_id")

@@ -221,7 +221,6 @@ def _beat(home: StreamHome, uid: str, at: int) -> None:
 
 @contextmanager
 def _beating(home: StreamHome, uid: str, clock_ahead_ms: int = 0) -> Iterator[None]:
-    """A driver that beats, and whose clock may be wrong."""
     done = threading.Event()
 
     def beat() -> None:

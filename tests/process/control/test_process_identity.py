@@ -38,7 +38,6 @@ from support.processes.ports import eventually
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A child that does nothing."""
     with subprocess.Popen(["/bin/sleep", "60"]) as child:
         yield child
         child.kill()

@@ -121,7 +121,6 @@ ANNOUNCED = "timeouts changed from the next event on"
 
 
 def set_timeouts(stage: Stage, timeouts_s: dict[str, int]) -> None:
-    """The table as a whole, in one commit."""
     timeouts = pa.array([seconds * 1_000 for seconds in timeouts_s.values()], pa.int64())
     table = pa.table({"client": pa.array(list(timeouts_s), pa.string()), "timeout_ms": timeouts})
     write_deltalake(stage.home / "timeouts", table, mode="overwrite")
@@ -146,7 +145,6 @@ def write(stage: Stage, name: str, seconds: Iterable[int]) -> tuple[Row, ...]:
 
 
 def read(stage: Stage, name: str) -> bool:
-    """Whether a batch with the file is committed."""
     return any(name in batch.files for batch in CheckpointLog(stage.checkpoint).committed())
 
 

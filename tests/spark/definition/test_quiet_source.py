@@ -43,7 +43,6 @@ def quiet_spec(time_mode: str, **rules: Any) -> dict[str, Any]:
 
 
 def send(stage: Stage, *clicks: dict[str, Any]) -> None:
-    """A file of clicks that happen now."""
     now_ms = int(time.time() * 1000)
     name = f"{now_ms}.json"
     hidden = stage.feed / f".{name}"
@@ -66,7 +65,6 @@ def emitted(stage: Stage) -> dict[str, dict[str, int]]:
 
 
 def lag_ms(stage: Stage, key: str, gap_ms: int) -> int:
-    """From the moment the session was over to its emission."""
     session = emitted(stage)[key]
     return session["at"] - session["ended"] - gap_ms
 

@@ -65,8 +65,6 @@ WITHOUT_RESTARTS = (Pace.AT_ONCE, Pace.AT_ONCE, Pace.IN_QUIET)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A log and how it is streamed."""
-
     log: Log
     setting: Setting
     partitions: int

@@ -20,7 +20,6 @@ FIVE_MINUTES = 300
 
 
 def stage_with_backlog(root: Path, files: int) -> Stage:
-    """Each file is a batch with one click of a user of its own."""
     stage = Stage.set_up(root, clicks_spec(files_per_batch=1) | {"key_groups": 1})
     for number in range(files):
         file = stage.feed / f"{number}.json"

@@ -37,7 +37,6 @@ OTHER_BATCHES = clicks_spec(files_per_batch=7)
 
 
 def options(**given: str) -> dict[str, Any]:
-    """The source with other options."""
     return {**clicks_spec()["source"], "options": {**clicks_spec()["source"]["options"], **given}}
 
 
@@ -57,7 +56,6 @@ def stage(begun: Stage, tmp_path: Path) -> Stage:
 
 
 def go_on(spark: SparkSession, stage: Stage, changes: dict[str, Any], *, apply: bool = True) -> RunningSpec:
-    """What a driver does before its query starts."""
     stage.write_spec({**clicks_spec(), **changes})
     assert stage.lineage
     running = choose_spec(stage.stream_home, read_spec_file(stage.streams, stage.name), apply=apply)
@@ -74,7 +72,6 @@ def cut_short(stage: Stage) -> int:
 
 
 def contents(folders: list[Path]) -> dict[Path, bytes]:
-    """Every file below ``folders``."""
     return {file: file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file()}
 
 
@@ -218,14 +215,12 @@ def spec_with(payload: Mapping[str, str], **others: Any) -> dict[str, Any]:
 
 
 def run_by(spark: SparkSession, stage: Stage, payload: Mapping[str, str], *lines: bytes, **others: Any) -> None:
-    """One more driver, with one more file."""
     stage.write_spec(spec_with(payload, **others))
     (stage.feed / f"{len(list(stage.feed.iterdir()))}.json").write_bytes(b"\n".join(lines))
     catch_up(spark, stage)
 
 
 def payloads(stage: Stage) -> list[dict[str, Any]]:
-    """Of the events of the only session."""
     (session,) = table_rows(stage.table("sessions"))
     ours = {"event_time", "event_id", "closes"}
     return [{name: value for name, value in event.items() if name not in ours} for event in session["events"]]
@@ -299,7 +294,6 @@ def test_a_change_that_cannot_be_is_refused_before_anything_is_written(
 
 
 def versions(stage: Stage) -> dict[str, int]:
-    """How many commits each table has."""
     return {name: DeltaTable(uri_of(stage.table(name))).version() for name in ("sessions", "quarantine", "late_events")}
 
 

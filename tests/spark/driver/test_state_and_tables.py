@@ -43,13 +43,11 @@ from support.streams.stage import Stage, clicks_spec
 
 
 def staged(root: Path) -> tuple[Stage, Path]:
-    """A stream whose tables are outside of its home."""
     lake = root / "lake"
     return Stage.set_up(root, {**clicks_spec(), "sink": {"path": str(lake)}}), lake
 
 
 def feed(stage: Stage, *numbers: int) -> None:
-    """A file of clicks that end the sessions before them."""
     (stage.feed / f"{numbers[0]:06}.json").write_bytes(b"\n".join(line(number, f"u{number}") for number in numbers))
 
 

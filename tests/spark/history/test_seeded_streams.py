@@ -99,7 +99,6 @@ def bring(stage: Stage, number: int, parts: Iterable[Sequence[Event]]) -> None:
 
 
 def archive(spark: SparkSession, root: Path, form: str, events: Sequence[Event]) -> str:
-    """The events, and a row that is none, in an archive of that form."""
     (root / "rows.json").write_text(f"{lines(events)}\n{json.dumps(NOBODYS)}")
     rows = spark.read.schema(COLUMNS).json(str(root / "rows.json"))
     rows.repartition(3).write.format(form).mode("append").save(str(root / "archive"))
@@ -189,7 +188,6 @@ def test_an_archive_in_delta_and_a_source_that_brings_everything_again(
 
 @pytest.fixture
 def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresServer]:
-    """A real PostgreSQL."""
     with PostgresServer() as server:
         monkeypatch.setenv("JDBC_PASSWORD", server.password)
         yield server
@@ -235,7 +233,6 @@ def test_events_that_another_query_keeps_in_its_state(
 
 @pytest.fixture
 def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> tuple[dict[str, Any], Callable[[Sequence[Event]], None]]:
-    """A source, and what brings events into it."""
     address = kafka_broker.bootstrap_servers
     source = {"format": "kafka", "bootstrap_servers": address, "topic": kafka_topic, "encoding": "json"}
 
@@ -250,7 +247,6 @@ def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> tuple[dict[str, Any], 
 
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path) -> tuple[dict[str, Any], Callable[[Sequence[Event]], None]]:
-    """A source, and what brings events into it."""
     table, rows = tmp_path / "table", tmp_path / "rows"
     rows.mkdir()
 
@@ -357,7 +353,6 @@ def test_a_stream_that_began_meanwhile_is_not_seeded_over(
 
 
 def digest_of(stage: Stage) -> str:
-    """The digest that the plan of the seed shows."""
     spec = stage.spec()
     past, _ = find_history(str(stage.feed), spec.source, None, None, None)
     return SeedPlan(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest

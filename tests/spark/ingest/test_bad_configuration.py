@@ -32,8 +32,6 @@ UNREACHABLE = {"format": "kafka", "bootstrap_servers": "127.0.0.1:1", "topic": "
 
 @dataclass(frozen=True)
 class Ended:
-    """How the program ended."""
-
     code: int
     errors: list[str]
     remedies: list[str]

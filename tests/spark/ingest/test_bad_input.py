@@ -243,7 +243,6 @@ def delta_rows(seconds: range, **more: pa.Array) -> pa.Table:
 
 
 def commits(stage: Stage) -> int:
-    """Batches that are over."""
     return len(list_committed_batches(stage.checkpoint))
 
 

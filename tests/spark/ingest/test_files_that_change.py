@@ -101,7 +101,6 @@ DAY_S = 24 * 60 * 60
 
 
 def make_old(file: Path, read_at_s: float) -> None:
-    """Make the file a month older than one that was read."""
     os.utime(file, (read_at_s - 30 * DAY_S,) * 2)
 
 
@@ -113,7 +112,6 @@ def unlimited_spec(**options: str) -> dict[str, object]:
 
 
 def files_by_batch(stage: Stage, files: ClickFiles) -> list[set[str]]:
-    """The files of clicks that each batch brought, of those that brought any."""
     brought = [batch.files & files.keys() for batch in CheckpointLog(stage.checkpoint).committed()]
     return [set(names) for names in brought if names]
 
@@ -186,7 +184,6 @@ SEEN_IN_LIFE = ["2024-05-01T10:00:00.json", "a[1].json", "{b,c}.json", "d*.json"
 
 
 def random_names(seed: int, count: int) -> list[str]:
-    """Names that are not hidden from Spark."""
     random_names = random.Random(seed)
     return [f"n{number}" + "".join(random_names.choices(LETTERS, k=8)) for number in range(count)]
 
@@ -347,7 +344,6 @@ def status(stage: Stage) -> str:
 
 
 def bring(stage: Stage, driver: DriverProcess, number: int) -> None:
-    """A file with one click, read by the driver in a batch that is committed."""
     name = f"{number}.json"
     (stage.feed / f".{name}").write_bytes(line(number, "ann"))
     (stage.feed / f".{name}").rename(stage.feed / name)

@@ -45,13 +45,11 @@ WITHOUT_EFFECT = frozenset(f"{OF_WRITERS} {OF_READERS_THAT_FIND_COLUMNS} {OF_PAR
 
 
 def module(spark: SparkSession, name: str) -> Any:
-    """The Scala object of a class."""
     loader = java_class(spark, "java.lang.Thread").currentThread().getContextClassLoader()
     return java_class(spark, "java.lang.Class").forName(name, True, loader)
 
 
 def declared(spark: SparkSession, name: str) -> set[str]:
-    """The options of a parser, which declares them."""
     options = module(spark, f"{name}$").getField("MODULE$").get(None).getAllOptions().toList()
     return {str(options.apply(place)) for place in range(options.size())}
 
@@ -122,7 +120,6 @@ def writers_of(source: KafkaSource, registry: SchemaRegistry) -> Writers | None:
 
 
 def rows_of(spark: SparkSession, spec: StreamSpec, home: Path, registry: SchemaRegistry) -> DataFrame:
-    """The rows of the example as the stream's source gives them."""
     source, values = spec.source, values_of(spec.name)
     if source.format == "files":
         folder = home / source.path
@@ -158,7 +155,6 @@ def made_of(spark: SparkSession, spec: StreamSpec, rows: DataFrame) -> dict[str,
 
 
 def plain(row: dict[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The row in JSON's types, without nulls."""
     told = {name: value for name, value in row.items() if name not in without and value is not None}
     return {name: value if isinstance(value, bool | int | float | str) else str(value) for name, value in told.items()}
 

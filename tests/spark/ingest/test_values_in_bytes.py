@@ -44,7 +44,6 @@ SUBJECT = "clicks-value"
 
 
 def spec_of(broker: KafkaBroker, topic: str, **source: Any) -> dict[str, Any]:
-    """Clicks of the topic, as those in JSON are read."""
     spec = kafka_spec(broker.bootstrap_servers, topic)
     del spec["source"]["columns"]
     spec["source"] |= source
@@ -190,7 +189,6 @@ TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min
 
 
 def has_half_a_character(line: str) -> bool:
-    """Tell what Python's reader of JSON finds."""
     return any("\ud800" <= letter <= "\udfff" for letter in json.loads(line)["key"])
 
 

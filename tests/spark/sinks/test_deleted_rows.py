@@ -263,7 +263,6 @@ def test_the_plan_refuses_what_a_run_refuses_and_nothing_else(
 
 
 def _verdict(attempt: Callable[[], object]) -> str | None:
-    """Return the field that is refused, if one is."""
     try:
         attempt()
     except InvalidSpec as error:

@@ -34,7 +34,6 @@ from support.verbs.scene_verbs import approved
 
 
 def accept_loss(spark: SparkSession, stage: Stage) -> LossPlan:
-    """Approve the plan and carry it out."""
     accepting, home = loss_of(spark, stage), stage.stream_home
     plan, before = accepting.look(), stage.lineage
     with pytest.raises(PlanChanged):
@@ -49,7 +48,6 @@ def loss_of(spark: SparkSession, stage: Stage) -> LossRunner:
 
 
 def savepoint(stage: Stage) -> tuple[SavepointHome, Manifest]:
-    """A savepoint of the stopped stream."""
     home = stage.stream_home
     made = make_native_savepoint(
         home, read_committed_batch(home), SavepointRequest(home.savepoints, "a test"), lambda _: None

@@ -48,7 +48,6 @@ def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> ApplyR
 
 
 def operation_of(found: ApplyRunner) -> Operation:
-    """What has been approved."""
     return approved(found.home, APPLY, found.look())
 
 
@@ -65,7 +64,6 @@ def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
 
 
 def rich_log(batches: int) -> Log:
-    """Many events in so many batches."""
     found = examples_of(logs([Clock.EVENT_TIME], drained=True), 300)
     return next(
         log for log in found if len(log.batches) == batches and sum(len(batch.events) for batch in log.batches) >= 20

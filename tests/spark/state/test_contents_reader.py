@@ -57,8 +57,6 @@ LAST, EARLIER = 2, 0
 
 @dataclass(frozen=True, slots=True)
 class StreamedContentsReader:
-    """A stream that has read its files, a file a batch."""
-
     stage: Stage
     files: ClickFiles
 
@@ -235,8 +233,6 @@ SPREAD = 11
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A log and how it is streamed."""
-
     log: Log
     setting: Setting
 
@@ -260,7 +256,6 @@ def case_of(log: Log, chance: random.Random) -> Case:
 
 
 def param_of_log(number: int) -> Any:
-    """All logs but the first."""
     return pytest.param(number, marks=pytest.mark.long if number else ())
 
 
@@ -349,7 +344,6 @@ def some_logs() -> list[Log]:
 
 @pytest.fixture(scope="module")
 def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, int]]:
-    """Each with its newest batch."""
     chance, done = random.Random(0), []
     for log in some_logs():
         home = tmp_path_factory.mktemp("fed-")
@@ -378,7 +372,6 @@ def changes(spark: SparkSession, checkpoint: Path, variable: str, first: int, la
 
 
 def held_in(variable: str) -> str:
-    """The column of what a variable holds."""
     return "list_element" if variable == "log" else "value"
 
 

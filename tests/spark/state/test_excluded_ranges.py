@@ -192,8 +192,6 @@ def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSe
 
 @pytest.fixture
 def kafka(kafka_broker: KafkaBroker) -> Callable[[str], Brought]:
-    """A topic of that name, of two partitions."""
-
     def topic(name: str) -> Brought:
         kafka_broker.create_topic(name, partitions=2)
         return brought_to_kafka(kafka_broker, name)
@@ -203,7 +201,6 @@ def kafka(kafka_broker: KafkaBroker) -> Callable[[str], Brought]:
 
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path) -> Callable[[str], Brought]:
-    """A table of that name."""
     return lambda name: brought_to_delta(spark, tmp_path / name)
 
 
@@ -212,7 +209,6 @@ def stream_of(source: dict[str, Any], root: Path) -> Stage:
 
 
 def end_of(stage: Stage) -> Any:
-    """Where the stream stands in its source."""
     return read_planned_batch(stage.checkpoint, read_last_commit(stage.checkpoint) or 0).ends[EVENTS]
 
 

@@ -30,8 +30,6 @@ def verb(request: pytest.FixtureRequest) -> Verb:
 
 @pytest.fixture
 def prepared(spark: SparkSession, tmp_path: Path, verb: Verb) -> Callable[[str], Scene]:
-    """A scene in which the verb is to be typed."""
-
     def build(name: str) -> Scene:
         scene = Scene.at(spark, tmp_path / name, begun=verb.begun)
         verb.prepare(scene)

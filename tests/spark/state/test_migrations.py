@@ -122,7 +122,6 @@ def event_of(click: Click, *, new: bool) -> Event:
 
 
 def migrate(admitted: AdmittedEvent) -> AdmittedEvent | None:
-    """What the three migrations do to an open event."""
     event = admitted.event
     kind, page, amount, who = event.payload
     if event.client == "test":
@@ -142,8 +141,6 @@ class Divided:
 
 @dataclass(frozen=True)
 class Migrated:
-    """The stream after its migration and its end."""
-
     stage: Stage
     lineages: tuple[str, str]
     files: dict[str, Sequence[Click]]

@@ -42,7 +42,6 @@ PROGRAM_WITHIN_S = 300
 
 
 def rescale(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
-    """The command, as a program of its own."""
     places: tuple[str, ...] = ("--streams", str(stage.streams), "--home", str(stage.home), "--master", "local[2]")
     places += () if stage.data is None else ("--data", stage.data)
     argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "rescale", stage.name, *options, *places]
@@ -95,7 +94,6 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
 
 @pytest.fixture
 def stopped(spark: SparkSession, tmp_path: Path) -> Stage:
-    """A stream that is stopped."""
     stage = Stage.begun(tmp_path, clicks_spec())
     write_click_files(stage.feed, files=1)
     catch_up(spark, stage)
@@ -103,7 +101,6 @@ def stopped(spark: SparkSession, tmp_path: Path) -> Stage:
 
 
 def runner_of(spark: SparkSession, stage: Stage) -> RescaleRunner:
-    """Of a rescale to eight key groups."""
     command, groups = Rescale(key_groups=8), stage.spec().key_groups
     return RescaleRunner(spark=spark, home=stage.stream_home, command=command, key_groups=groups)
 
@@ -127,7 +124,6 @@ def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Sta
 def carry_out_by_operation(
     spark: SparkSession, stage: Stage, plan: Plan[RescalePlan], say: Callable[[str], None]
 ) -> None:
-    """As the command does, in this process."""
     home, runner = stage.stream_home, runner_of(spark, stage)
     runner.say = say
     record = pending_operation(home) or new_operation(home, Rescale.name, plan.digest, "ann", plan.leaves)

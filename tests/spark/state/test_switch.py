@@ -36,7 +36,6 @@ ROWS, CUT, OVERLAP = 600, 300, 60
 
 @pytest.fixture(scope="module")
 def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Another cluster."""
     with KafkaBroker(tmp_path_factory.mktemp("other-broker")) as broker:
         yield broker
 
@@ -73,7 +72,6 @@ def switch_to(spark: SparkSession, stage: Stage, source: dict[str, Any], start: 
 
 
 def switch_of(spark: SparkSession, stage: Stage, start: str, *, leave_unread: bool = False) -> SwitchRunner:
-    """To the source that the file names now."""
     command = Switch(start_at=start, leave_unread=leave_unread)
     spec = stage.spec()
     return SwitchRunner(spark=spark, home=stage.stream_home, command=command, spec=spec, start=Start.of(start))

@@ -28,8 +28,6 @@ from support.places import opened
 
 
 class Way(StrEnum):
-    """What happens to a file."""
-
     CUT = "cut"
     EMPTIED = "emptied"
     FLIPPED = "flipped"
@@ -47,13 +45,10 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A checkpoint in memory."""
-
     contents: Mapping[str, bytes]
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """All files below a folder."""
         files = (entry for entry in sorted(folder.rglob("*")) if entry.is_file())
         return cls({entry.relative_to(folder).as_posix(): entry.read_bytes() for entry in files})
 
@@ -67,14 +62,11 @@ class Held:
         return replace(self, contents={name: self.contents[name] for name in self.names})
 
     def damaged(self, name: str, way: Way) -> Self:
-        """With one file damaged. What Hadoop noted of it stays."""
         left = way.of(self.contents[name])
         others = {other: content for other, content in self.contents.items() if other != name}
         return replace(self, contents=others if left is None else {**others, name: left})
 
     def files(self) -> Files:
-        """As the inspection reads them."""
-
         def read(name: str) -> bytes:
             if name not in self.contents:
                 raise FileNotFoundError(name)
@@ -83,7 +75,6 @@ class Held:
         return Files("memory", {name: len(content) for name, content in self.contents.items()}, read)
 
     def put(self, folder: Path) -> None:
-        """Have exactly these files in a folder."""
         shutil.rmtree(folder, ignore_errors=True)
         for name, content in self.contents.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +160,6 @@ NOBODY = 2**22 + 1
 
 
 def manifest_of(savepoint: str, batch_id: int = 7, made_at: int = 1_000) -> Manifest:
-    """A manifest without files."""
     return Manifest(
         id=savepoint,
         kind=SavepointKind.CANONICAL,
@@ -215,17 +205,14 @@ def begin(folder: DataPath, savepoint: str, *, by_the_dead: bool = False, why: s
 
 
 def read_by_the_dead(home: SavepointHome) -> None:
-    """The mark of a reader that was killed."""
     write_data_record(home.reader("dead"), replace(UseMark.now("tests"), pid=NOBODY))
 
 
 def read_elsewhere(home: SavepointHome, since: int | None = None) -> None:
-    """The mark of a reader on another machine."""
     engaged = replace(UseMark.now("tests"), host="elsewhere", at=epoch_ms() if since is None else since)
     write_data_record(home.reader("far"), engaged)
 
 
 def note_origin(home: StreamHome, lineage: str, savepoint: str) -> None:
-    """Have a lineage be one that began with ``savepoint``."""
     home.lineage(lineage).records.mkdir(parents=True)
     ORIGIN_FILE.of(home, lineage).write(Origin("restore", 0, "20261121T105500-000000", 7, savepoint))

@@ -25,8 +25,6 @@ ROWS_PER_FILE: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """How Spark keeps the state: what it is set to when a query begins."""
-
     provider: str = ROCKSDB
     format: str = "2"
     changelog: bool = True
@@ -50,8 +48,6 @@ class Make:
 
 
 class Counter(StatefulProcessor):
-    """Counts the rows of a key."""
-
     def init(self, handle: Any) -> None:
         self._count = handle.getValueState("count", "count int")
 
@@ -122,7 +118,6 @@ QUERIES: Final[Mapping[str, Callable[[SparkSession, Path], DataFrame]]] = {
 
 
 def made(spark: SparkSession, make: Make) -> AbstractContextManager[None]:
-    """In here Spark is set as ``make`` says."""
     return temporary_settings(spark, make.settings)
 
 

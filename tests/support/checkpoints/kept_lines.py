@@ -11,8 +11,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 
 class Keeper(StatefulProcessor):
-    """Appends the lines of a key to its list."""
-
     def init(self, handle: Any) -> None:
         self._lines = handle.getListState("lines", "line string")
 
@@ -65,6 +63,5 @@ def _take(rows: DataFrame, _: int) -> None:
 
 
 def run(spark: SparkSession, kind: str, folder: Path, checkpoint: Path) -> None:
-    """Read what there is."""
     query = QUERIES[kind](spark, folder).writeStream.foreachBatch(_take).outputMode("append")
     query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()

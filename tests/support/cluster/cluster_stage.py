@@ -52,7 +52,6 @@ class ClusterStage:
         self.fed += names
 
     def wait_until_all_is_in(self) -> None:
-        """All that came is in batches that are over."""
         wait_until(self._all_is_in, COMMITTED_SECONDS, f"{len(self.fed)} files in committed batches")
 
     def _all_is_in(self) -> bool:
@@ -72,5 +71,4 @@ class ClusterStage:
 
     @property
     def files(self) -> dict[str, tuple[Row, ...]]:
-        """What came."""
         return {name: self.rows[name] for name in self.fed}

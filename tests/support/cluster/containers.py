@@ -28,7 +28,6 @@ STOPPED_SECONDS: Final = 120.0
 
 
 def states(yarn: Yarn, uid: str) -> list[str]:
-    """Of the applications of a driver."""
     found = yarn.asked(f"apps?applicationTags={uid}").get("apps") or {}
     return [app["state"] for app in found.get("app", [])]
 
@@ -62,12 +61,10 @@ def nobody_sees_the_home(platform: Platform, yarn: Yarn) -> None:
 
 
 def is_executor(process: psutil.Process) -> bool:
-    """Not the shell that starts it."""
     return _is_jvm_of(process, "YarnCoarseGrainedExecutorBackend")
 
 
 def is_driver(process: psutil.Process) -> bool:
-    """The JVM in which it is."""
     return _is_jvm_of(process, "deploy.yarn.ApplicationMaster")
 
 
@@ -121,17 +118,14 @@ class ContainerStack:
 
     @property
     def streams(self) -> Path:
-        """The folder of specs."""
         return self.folder / "streams"
 
     @property
     def bootstrap_servers(self) -> str:
-        """Kafka's address on this machine."""
         return f"localhost:{self.ports[1]}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of clients on this machine."""
         return {
             CONTROL_VARIABLE: CONTROL,
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.ports[2]}",
@@ -148,13 +142,11 @@ class ContainerStack:
         return Platform(installation, Parts(installation), Api(installation))
 
     def up(self) -> None:
-        """Start the stopped services, and return when all of Airflow is healthy."""
         self.compose("up", "--detach")
         self._follow_scheduler()
         wait_until(self.platform().api.is_healthy, UP_WITHIN_S, "a healthy Airflow")
 
     def down(self) -> None:
-        """Remove all containers. The volumes stay."""
         self.compose("down")
         self._stop_following()
 
@@ -170,7 +162,6 @@ class ContainerStack:
         return int(_output(["docker", "inspect", "--format", "{{.RestartCount}}", container]))
 
     def run_in(self, service: str, *command: str) -> str:
-        """Run a command in a container and return what it prints."""
         return self.compose("exec", "-T", service, *command)
 
     def health(self) -> dict[str, str]:
@@ -182,7 +173,6 @@ class ContainerStack:
         return dict(line.split(" ", 1) for line in told if not line.endswith(" "))
 
     def compose(self, *arguments: str) -> str:
-        """Run a command of Compose for this stack and return what it prints."""
         return _output([*compose_command(), "--project-name", PROJECT, "--env-file", str(self._settings), *arguments])
 
     def _follow_scheduler(self) -> None:
@@ -220,7 +210,6 @@ class ContainerStack:
 
 
 def require_engine() -> None:
-    """Fail with a reason if no Docker engine answers."""
     try:
         done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
         said = (done.stdout + done.stderr).strip().splitlines()[-1:] if done.returncode else []

@@ -22,13 +22,10 @@ exec unshare --mount --uts sh -c '
 
 @dataclass(frozen=True)
 class Machine:
-    """A ``host`` name, and the folders that are ``hidden`` there."""
-
     host: str
     hidden: tuple[Path, ...] = ()
 
     def java_home(self, folder: Path) -> Path:
-        """A JAVA_HOME in ``folder``, whose ``java`` runs there."""
         home = folder / self.host
         program = home / "bin" / "java"
         program.parent.mkdir(parents=True)
@@ -39,7 +36,6 @@ class Machine:
 
 
 def write_spark_defaults(folder: Path, settings: Mapping[str, str]) -> Path:
-    """A SPARK_CONF_DIR, as a site has it for its cluster."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"{name}  {value}\n" for name, value in settings.items()]
     (folder / "spark-defaults.conf").write_text("".join(lines))

@@ -79,16 +79,13 @@ class Site:
 
     @property
     def apart(self) -> bool:
-        """Whether drivers have a host of their own."""
         return "spark.yarn.appMasterEnv.JAVA_HOME" in self.settings
 
     def but(self, settings: Mapping[str, str]) -> Site:
-        """The same site with other settings of Spark."""
         return replace(self, settings={**self.settings, **settings})
 
     @property
     def environment(self) -> dict[str, str]:
-        """With the settings in their file."""
         return {
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(CONNECTION),
             "HADOOP_CONF_DIR": str(self.yarn.configuration),
@@ -139,7 +136,6 @@ def environment_of(clicks: ClusterStage, yarn: Yarn) -> dict[str, str]:
 
 
 def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
-    """The supervisor of the stream ``clicks``, as Airflow makes it. What it says is heard."""
     return Supervisor(
         stream="clicks",
         home=project.home_of("clicks"),
@@ -151,13 +147,11 @@ def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
 
 
 def end_newest_driver(supervisor: Supervisor) -> None:
-    """Kill the driver that was launched last, if it is there."""
     launch = read_launch(supervisor.home)
     if launch is not None:
         supervisor.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
 
 
 def newest_driver_works(home: StreamHome) -> bool:
-    """Whether the driver that was launched last has committed a batch."""
     beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
     return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None

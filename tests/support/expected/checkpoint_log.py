@@ -48,7 +48,6 @@ class CheckpointLog:
         ]
 
     def committed(self) -> list[MicroBatch]:
-        """Those that are over."""
         commits = list_committed_batches(self.location)
         return [batch for batch in self.begun() if batch.batch_id in commits]
 

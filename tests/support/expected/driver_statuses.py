@@ -44,14 +44,12 @@ def recorded(home: StreamHome) -> SupervisionRecord:
 
 
 def launched(home: StreamHome) -> LaunchRecord:
-    """The newest launch of a driver."""
     launch = read_launch(home)
     assert launch is not None
     return launch
 
 
 def works(home: StreamHome) -> bool:
-    """Whether the driver that was launched last has come to a batch."""
     beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
     return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
 
@@ -68,7 +66,6 @@ class Heard(list[str]):
         self.levels.append(level)
 
     def at(self, level: int) -> list[str]:
-        """The lines of just this level."""
         return [line for line, its in zip(self, self.levels, strict=True) if its == level]
 
 

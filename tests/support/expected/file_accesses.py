@@ -49,7 +49,6 @@ def settled_digest(folder: Path) -> dict[str, str]:
 
 
 def folder_digest(folder: Path) -> dict[str, str]:
-    """By the name of each file, hidden ones and empty folders among them."""
     return {
         entry.relative_to(folder).as_posix(): hashlib.sha256(entry.read_bytes()).hexdigest() if entry.is_file() else ""
         for entry in sorted(folder.rglob("*"))

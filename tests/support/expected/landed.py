@@ -56,7 +56,6 @@ def assert_as_defined(
 
 
 def assert_moved_as_defined(stage: Stage, files: ClickFiles, before: str) -> None:
-    """Assert what ``assert_as_defined`` does, if the active lineage began with all that the lineage ``before`` had."""
     lineages = stage.stream_home.checkpoint(before), stage.checkpoint
     then, (_, *since) = (CheckpointLog(checkpoint).committed() for checkpoint in lineages)  # the first one is a seed
     assert_landed(stage, batches_of([*then, *since], files), [row for name in sorted(files) for row in files[name]])
@@ -101,12 +100,10 @@ def _batch(logged: MicroBatch, files: ClickFiles, timeout_changes: Mapping[str, 
 
 
 def is_valid(row: Row) -> bool:
-    """Whether the guard lets the row pass."""
     return row.kind not in REFUSED
 
 
 def event_of(click: ClickEvent) -> Event:
-    """The event that a click is mapped to."""
     return Event(
         key=click.user_id,
         client=click.client,
@@ -157,7 +154,6 @@ def _late(event: Event) -> tuple[Any, ...]:
 
 
 def landed(stage: Stage) -> Landed:
-    """The tables of the stream now."""
     session = ("session_id", "key", "client", "started_at", "ended_at", "event_count", "close_reason", "events")
     late = ("key", "client", "event_time", "event_id", "closes", "timeout_ms", *PAYLOAD_COLUMNS)
     return Landed(
@@ -168,7 +164,6 @@ def landed(stage: Stage) -> Landed:
 
 
 def table_rows(path: DataPath) -> list[dict[str, Any]]:
-    """All rows of a Delta table."""
     rows: list[dict[str, Any]] = DeltaTable(uri_of(path)).to_pyarrow_table().to_pylist()
     return rows
 
@@ -189,5 +184,4 @@ def plain(value: Any) -> Any:
 
 
 def epoch_ms(at: datetime) -> int:
-    """Milliseconds since 1970."""
     return round(at.timestamp() * 1000)

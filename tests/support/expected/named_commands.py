@@ -14,7 +14,6 @@ COMMAND: Final = re.compile(r"`(sessionizer [^`]+)`")
 
 
 def commands_in(remedy: str) -> list[list[str]]:
-    """The words of each command, without the program's name."""
     return [shlex.split(found)[1:] for found in COMMAND.findall(remedy)]
 
 

@@ -57,14 +57,11 @@ class Example:
 
 
 def read_examples(page: Path) -> list[Example]:
-    """All examples of a page, in their order."""
     text = page.read_text(encoding="utf-8")
     return [_Reading(text[: block.start()].count("\n") + 1).read(block[1]) for block in _FENCED.finditer(text)]
 
 
 class _Reading:
-    """One block being read."""
-
     def __init__(self, line: int) -> None:
         self._example = Example(line, _rules(_PLAIN_RULES))
         self._written: defaultdict[str, list[Event]] = defaultdict(list)

@@ -72,7 +72,6 @@ def kill_task(platform: Platform) -> None:
 
 
 def catch_task(platform: Platform) -> psutil.Process:
-    """The process in which a worker runs the stream's task."""
     deadline = time.monotonic() + CATCH_SECONDS
     while time.monotonic() < deadline:
         for process in task_processes(platform):
@@ -83,7 +82,6 @@ def catch_task(platform: Platform) -> psutil.Process:
 
 
 def task_processes(platform: Platform) -> list[psutil.Process]:
-    """Airflow names each for the task instance that it runs."""
     scheduler = psutil.Process(platform.parts.running["scheduler"].pid)
     return [process for process in scheduler.children(recursive=True) if task_of(process)]
 
@@ -113,7 +111,6 @@ def mark_failed_then_start(platform: Platform) -> None:
 
 
 def wait_for_pause(platform: Platform) -> None:
-    """A run that failed makes the scheduler pause the DAG, a moment later."""
     wait_until(platform.is_paused, 60, "the DAG to pause itself")
 
 

@@ -28,7 +28,6 @@ def click(number: int, user: str = "victim", **changed: Any) -> dict[str, Any]:
 
 
 def line(number: int, user: str = "victim", **changed: Any) -> bytes:
-    """A click as a line of JSON."""
     return json.dumps(click(number, user, **changed), ensure_ascii=False).encode()
 
 

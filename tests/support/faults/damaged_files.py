@@ -177,7 +177,6 @@ def _parsed(line: str) -> Any:
 
 
 def _ways(value: Any) -> Iterator[tuple[str | int, ...]]:
-    """Yield the way to each part of a value."""
     parts: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, part in parts:
         yield (name,)
@@ -194,7 +193,6 @@ def _with(value: Any, way: tuple[str | int, ...], odd: Any) -> Any:
 
 @contextmanager
 def kept_aside(path: Path) -> Iterator[None]:
-    """Put the file back after the block, whatever it has become."""
     content, mode = path.read_bytes(), path.stat().st_mode
     try:
         yield

@@ -165,8 +165,6 @@ class _Overtaken(Generic[Result]):
         self._made: dict[str, str] | None = None
 
     def slow(self, check: Callable[[Lease], None]) -> Callable[[Lease], None]:
-        """The look, before which there may be time for another run."""
-
         def look(lease: Lease) -> None:
             if not self.results and threading.current_thread().name != _BEATING and self._is_new(sys._getframe(1)):
                 self.looks[-1] += 1
@@ -184,7 +182,6 @@ class _Overtaken(Generic[Result]):
         return seen[here] <= _MOST_AT_ONE_PLACE
 
     def type_again(self) -> None:
-        """A run, and those that it is overtaken by."""
         self.looks.append(0)
         self._places.append(Counter())
         number = len(self.looks)

@@ -38,7 +38,6 @@ class OneWriterWatch:
         self._thread.join()
 
     def assert_kept(self) -> None:
-        """Call it after the watch."""
         assert not self._together, f"at work together: {self._together}"
         assert self._owners, f"no driver was seen in {self._looks} looks"
         assert_written_in_turn(self._home)

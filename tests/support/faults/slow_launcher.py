@@ -23,14 +23,11 @@ def launches_held_up(home: StreamHome) -> Iterator[None]:
 
 
 def hold_of(home: StreamHome) -> Path:
-    """While this file is there, a launch of the stream goes on."""
     return home.root / "hold"
 
 
 @dataclass(frozen=True)
 class SlowLauncher:
-    """Launches, and returns when it is let go."""
-
     launcher: Launcher
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:

@@ -69,7 +69,6 @@ def state_of_another_time_mode(stage: Stage) -> None:
 
 
 def state_is_no_folder_any_more(stage: Stage) -> None:
-    """As when a mount is gone."""
     state = stage.checkpoint / "state"
     opened(state).rename(stage.root / "state-elsewhere")
     opened(state).write_text("")
@@ -106,7 +105,6 @@ def file_damaged(stage: Stage) -> None:
 
 
 def log_truncated(stage: Stage) -> None:
-    """As by the retention of a log, with commits that no driver has read."""
     for number in range(2, 7):
         a_commit(stage, number)
     table = DeltaTable(stage.feed)

@@ -31,11 +31,9 @@ class ModelTable:
 
     @property
     def rows(self) -> frozenset[Row]:
-        """The rows of the newest version."""
         return self.versions[-1][0] if self.versions else frozenset()
 
     def append(self, rows: Iterable[Row], application: str, version: int) -> None:
-        """Append rows, unless the table has the transaction."""
         if version <= self.transactions.get(application, -1):
             return
         self.transactions[application] = version
@@ -44,7 +42,6 @@ class ModelTable:
         self.versions.append((self.rows | new, (application, version)))
 
     def delete(self, condition: str) -> None:
-        """Delete the rows that meet the SQL ``condition``."""
         left = self.rows - select(self.rows, condition)
         if left != self.rows:
             self.versions.append((left, None))
@@ -69,7 +66,6 @@ class ModelTable:
         return found if found >= 0 else None
 
     def vacuum(self) -> None:
-        """Forget all versions but the newest."""
         self.oldest = max(0, len(self.versions) - 1)
 
 
@@ -118,7 +114,6 @@ class ModelLineage:
 
     @property
     def newest(self) -> int:
-        """The newest committed batch."""
         return len(self.states) - 1
 
 
@@ -141,7 +136,6 @@ class Command:
 
 
 def by_path(target: Path, active: Path, origins: dict[str, Origin | None]) -> RowChanges:
-    """The product's rule."""
     return changes_to(target, active, origins)
 
 
@@ -176,7 +170,6 @@ class ModelStream:
         self.active = self._lineage(State(), None, None)
 
     def feed(self, events: int) -> None:
-        """Bring events to the source."""
         self.events += events
 
     def run(self, *, most: int, dies_after: int | None = None) -> None:
@@ -197,7 +190,6 @@ class ModelStream:
             lineage.planned = None
 
     def save(self) -> None:
-        """Make a savepoint of the newest batch. Raises Refused before the first."""
         self.begin_save()
         self.finish_save()
 
@@ -217,7 +209,6 @@ class ModelStream:
         self.saving = ModelSavepoint(lineage.name, batch, lineage.state, lineage.sink, versions, path)
 
     def finish_save(self) -> None:
-        """Write the manifest of the savepoint that was begun. Raises Refused."""
         saving, self.saving = self.saving, None
         self._require_none_pending()
         if saving is None or saving.lineage != self.active:
@@ -225,7 +216,6 @@ class ModelStream:
         self.savepoints.append(saving)
 
     def back_up(self) -> None:
-        """Back the records up, without the data. Raises Refused."""
         self._require_none_pending()
         self.backup = (dict(self.origins), self.active, self.folders)
 
@@ -303,7 +293,6 @@ class ModelStream:
             raise Refused("a command is pending")
 
     def restore(self, number: int) -> Iterator[str]:
-        """Go back to a savepoint, a step at a time. Raises Refused."""
         if self.made is not None:
             return
         savepoint = self.savepoints[number]
@@ -322,7 +311,6 @@ class ModelStream:
         yield "activated"
 
     def rollback(self) -> Iterator[str]:
-        """Go back to the lineage before, a step at a time. Raises Refused."""
         leaves = self.active
         origin, versions = self.origins[leaves], self.lineages[leaves].versions
         if origin is None or origin.before is None or origin.batch_id == NO_BATCH:
@@ -363,7 +351,6 @@ class ModelStream:
         lineage.sink = None if home else f"folder {self.folders}"
 
     def start_over(self) -> Iterator[str]:
-        """Seed with all that the source has, in place of all that was written."""
         if self.made is None:
             lineage = self.lineages[self.active]
             if not lineage.states:
@@ -447,7 +434,6 @@ class ModelStream:
             raise Refused("rows cannot come back") from error
 
     def _is_half_written(self, lineage: ModelLineage) -> bool:
-        """As ``half_written_batch``."""
         begun = lineage.newest + 1
         known = (table.transactions.get(lineage.name, -1) for table in self.tables.values())
         return lineage.planned is not None and any(version >= begun for version in known)
@@ -486,7 +472,6 @@ HISTORIES: Final = {
 
 
 def play(history: str, acts: Mapping[str, Callable[..., object]]) -> None:
-    """Do what each step of a history says."""
     for step in history.split(", "):
         word, *number = step.split()
         acts[word](*map(int, number))

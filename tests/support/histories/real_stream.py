@@ -83,22 +83,18 @@ class RealStream:
 
     @classmethod
     def at(cls, spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) -> RealStream:
-        """A stream that has a lineage and has read nothing yet."""
         return cls(spark, Stage.begun(root, SPEC), monkeypatch)
 
     @property
     def home(self) -> StreamHome:
-        """The files of the stream."""
         return self.stage.stream_home
 
     def feed(self, files: int) -> None:
-        """Bring the next files, each whole before its name appears."""
         for number in range(self.files, self.files + files):
             write_session_file(self.stage.feed, number)
         self.files += files
 
     def run(self) -> None:
-        """Read all there is."""
         catch_up(self.spark, self.stage)
 
     def crash(self, after: int) -> None:
@@ -118,7 +114,6 @@ class RealStream:
             self.run()
 
     def save(self, name: str | None = None, *, native: bool = False) -> None:
-        """Make a savepoint of the newest batch."""
         asked = SavepointRequest(self.home.savepoints, "tests", name or f"s{len(self.saved)}")
         committed = read_committed_batch(self.home)
         if native:
@@ -128,14 +123,12 @@ class RealStream:
         self.saved.append(saved.id)
 
     def compact(self) -> None:
-        """Merge small files of the tables, and delete what nothing needs."""
         made = plan_compaction(self.home, self.stage.spec(), [], epoch_ms())
         for table in plan_tables(self.spark, made.tables, made.retention):
             if table.skipped is None:
                 compact_table(self.spark, table, made.retention)
 
     def install(self, release: str) -> None:
-        """Install another release, whose code differs, too."""
         self.monkeypatch.setattr(sessionizer, "__version__", release)
         self.monkeypatch.setattr(fingerprint, "code_digest", lambda: f"code of {release}")
         self.monkeypatch.setattr(fingerprint, "source_digest", lambda: f"sources of {release}")
@@ -196,12 +189,10 @@ class RealStream:
             raise
 
     def resume_restore(self, savepoint: str) -> OperationRecord:
-        """Type the newest restore, again or for the first time."""
         runner = self._restoring(savepoint)
         return self._typed(Restore.name, runner.look, runner, savepoint)
 
     def plan_of(self, savepoint: str) -> Plan[RestorePlan]:
-        """Return what a restore to the savepoint would do."""
         return self._restoring(savepoint).look()
 
     def _restoring(self, savepoint: str) -> RestoreRunner:
@@ -218,12 +209,10 @@ class RealStream:
         )
 
     def rollback(self) -> OperationRecord:
-        """Go back to the lineage before."""
         runner = RollbackRunner(spark=self.spark, home=self.home, command=Rollback())
         return self._typed(Rollback.name, runner.look, runner)
 
     def rescale(self) -> OperationRecord:
-        """Go on in other key groups."""
         groups = 3 if self.stage.spec().key_groups == 2 else 2
         command = Rescale(key_groups=groups, partitions=2)
         runner = RescaleRunner(spark=self.spark, home=self.home, command=command, key_groups=groups)
@@ -231,7 +220,6 @@ class RealStream:
         return self._typed(command.name, lambda: command.plan(self.home.name, committed, groups), runner)
 
     def move_sink(self, folder: str | None) -> OperationRecord:
-        """Have the tables written in another folder, from now on."""
         before = self.stage.spec()
         self.stage.write_spec({**self.document(), "sink": {"path": folder}})
         runner = ApplyRunner(
@@ -246,7 +234,6 @@ class RealStream:
         return self._typed(Apply.name, runner.look, runner)
 
     def start_over(self) -> OperationRecord:
-        """Begin anew with all that the source has."""
         reader = reader_of(self.spark, self.stage, SOURCE, SOURCE, None)
         record = seed(self.stage, reader)
         self._go_by_the_lineage()
@@ -265,7 +252,6 @@ class RealStream:
             self._go_by_the_lineage()
 
     def session_ids(self) -> set[str]:
-        """Return the ids in the table of sessions."""
         return {row["session_id"] for row in self._rows(None, "sessions")}
 
     def end(self) -> None:
@@ -331,7 +317,6 @@ class RealStream:
         self.stage.write_spec(self.document())
 
     def document(self) -> dict[str, Any]:
-        """Return the spec that the active lineage runs by."""
         assert self.stage.lineage
         record = SPEC_FILE.of(self.home, self.stage.lineage).require()
         assert record is not None

@@ -54,25 +54,21 @@ class TypedGoals:
         return self.tries[-1]
 
     def roll_back_rows(self) -> None:
-        """Roll back from a lineage that has written rows."""
         self.user.approve("rescale", NAME, "--key-groups", self._other_groups())
         self._read_more()
         self.user.approve("rollback", NAME, at=draw_moment_of_rows(self.user.chance))
 
     def restore_before_rows(self) -> None:
-        """Restore a savepoint after which rows were written."""
         name = f"g{len(self.tries)}"
         self.user.ask("savepoint", "create", NAME, "--id", name, *self.user.chance.choice([["--native"], []]))
         self._read_more()
         self.user.approve("restore", NAME, name, at=draw_moment_of_rows(self.user.chance))
 
     def apply_in_place(self) -> None:
-        """Apply another gap timeout, which needs no new lineage."""
         self._edit_gap()
         self.user.approve("apply", NAME)
 
     def upgrade_in_place(self) -> None:
-        """Upgrade to a file with another gap timeout, which needs no new lineage."""
         self._edit_gap()
         self.user.approve("upgrade", NAME)
 
@@ -89,7 +85,6 @@ class TypedGoals:
             user.cut("run", NAME, "--until", "caught-up", at=draw(user.chance))
 
     def _read_more(self) -> None:
-        """Read two files more: the later one ends the sessions of the other."""
         self.user.follow_operation()
         self.user.stream.mend_file()
         self.user.stream.bring(2)
@@ -148,7 +143,6 @@ class TypedDraws:
     goals: TypedGoals = field(init=False)
 
     def __post_init__(self) -> None:
-        """Aim at goals between the drawn commands."""
         self.goals = TypedGoals(self.user)
 
     def one(self) -> str:
@@ -320,7 +314,6 @@ class TypedDraws:
         self.user.follow_advice()
 
     def _mend_in_time(self) -> None:
-        """Mend a broken file after a while."""
         self.broken_for -= 1
         if self.broken_for == 0:
             self.user.stream.mend_file()

@@ -35,12 +35,10 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Everything that it printed, on stdout and stderr."""
         return self.printed + self.said
 
     @property
     def document(self) -> Any:
-        """The JSON that it printed."""
         return json.loads(self.printed)
 
 
@@ -57,11 +55,9 @@ class Running:
 
     @property
     def said(self) -> str:
-        """Its lines on stderr so far."""
         return self.stderr.read_text(errors="replace")
 
     def kill(self) -> Self:
-        """SIGKILL to the whole group: Python and its JVM. Does nothing to a command that has ended."""
         if self.process.poll() is None:
             self._signal(signal.SIGKILL)
             self.process.wait()
@@ -69,11 +65,9 @@ class Running:
         return self
 
     def freeze(self) -> None:
-        """SIGSTOP to the whole group."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT to the whole group."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -147,12 +141,10 @@ _LOOK_EVERY_S: Final = 0.005
 
 
 def told_steps(said: str) -> list[str]:
-    """The steps that the lines of a command tell, in order."""
     return _STEP.findall(said)
 
 
 def is_approved(words: Sequence[str]) -> bool:
-    """Whether the command changes the state of the stream."""
     return "--approve" in words
 
 
@@ -195,10 +187,8 @@ def draw_moment(chance: Random, words: Sequence[str]) -> Moment | None:
 
 
 def draw_moment_of_rows(chance: Random) -> Moment:
-    """Draw the moment at which a command is hit that has changed the rows of a table, but not of all."""
     return Moment(0, chance.choice([0, chance.uniform(0, 1)]), ROWS)
 
 
 def draw_rollback_moment(chance: Random) -> Moment:
-    """Draw the moment at which a driver is killed that rolls back on its own."""
     return Moment(chance.randint(1, 4), chance.choice([0, chance.uniform(0, 3), chance.uniform(0, 8)]))

@@ -40,7 +40,6 @@ SPEC: Final[dict[str, Any]] = {
 
 
 def write_session_file(folder: Path, number: int) -> str:
-    """Bring the file of this number, whole before its name appears. Returns its name."""
     part, name = folder / f".{number}", f"f{number:03}.json"
     part.write_text("".join([*(_line(number, n) for n in range(USERS * EVENTS)), f"no event {number}\n"]))
     os.utime(part, (1.75e9 + number,) * 2)
@@ -49,7 +48,6 @@ def write_session_file(folder: Path, number: int) -> str:
 
 
 def lines_of_file(number: int) -> list[str]:
-    """The ids of its events, and the line that is none."""
     return [*(f"{number}-{n}" for n in range(USERS * EVENTS)), f"no event {number}"]
 
 
@@ -86,12 +84,10 @@ class TypedStream:
 
     @classmethod
     def at(cls, root: Path) -> TypedStream:
-        """A stream that never ran."""
         return cls(Stage.set_up(root, SPEC), {**SPEC})
 
     @property
     def home(self) -> StreamHome:
-        """The records of the stream."""
         return self.stage.stream_home
 
     @property
@@ -101,7 +97,6 @@ class TypedStream:
         return _folder_of(self.home, lineage) if lineage else str(self.document["source"]["path"])
 
     def bring(self, count: int) -> None:
-        """Bring the next files into the folder that the stream reads."""
         folder = self.folder
         for number in range(self.files, self.files + count):
             write_session_file(self.stage.home / folder, number)
@@ -109,20 +104,16 @@ class TypedStream:
         self.files += count
 
     def edit(self, **changes: Any) -> None:
-        """Write the file with other sections."""
         self.document = {**self.document, **changes}
         self.stage.write_spec(self.document)
 
     def break_file(self) -> None:
-        """Leave the file as no YAML."""
         (self.stage.streams / f"{self.stage.name}.yaml").write_text(BROKEN)
 
     def mend_file(self) -> None:
-        """Write the file as it was meant."""
         self.stage.write_spec(self.document)
 
     def note_source(self) -> None:
-        """Remember what the active lineage reads, before any file is brought to it."""
         active = self.stage.lineage
         if active is None or active in self.sources:
             return
@@ -137,18 +128,15 @@ class TypedStream:
         self.sources[active] = before
 
     def _files_of(self, lineage: str) -> frozenset[int]:
-        """The files that its path reads."""
         source = self.sources[lineage]
         return source.read.union(number for number, place in self.folder_of.items() if place == source.folder)
 
     def _excluded_of(self, lineage: str) -> frozenset[int]:
-        """The files that its path excludes."""
         source, ranges, feed = self.sources[lineage], read_excluded_ranges(self.home, lineage), self.stage.home
         places = {number: f"file:{feed / place}/f{number:03}.json" for number, place in self.folder_of.items()}
         return source.excluded.union(number for number, place in places.items() if ranges.holds(place))
 
     def require_none_doubled(self) -> None:
-        """Assert that no line is in the tables twice."""
         doubled = [line for line, count in self._lines().items() if count > 1]
         assert not doubled, f"in the tables more than once: {doubled}"
 
@@ -185,10 +173,8 @@ def _folder_of(home: StreamHome, lineage: str) -> str:
 
 
 def _file_of(session: dict[str, Any]) -> int:
-    """The number of the file of its first event."""
     return int(session["events"][0]["event_id"].partition("-")[0])
 
 
 def _line_of(raw: str) -> str:
-    """The id of the event in a line, else the line."""
     return str(json.loads(raw)["id"]) if raw.startswith("{") else raw.strip()

@@ -40,7 +40,6 @@ class Answers:
     hits: Counter[str] = field(default_factory=Counter)
 
     def take(self, answer: Answer, *, counted: bool = True) -> Answer:
-        """Check an answer, and keep count of it."""
         words, code = answer.words, answer.code
         end = "killed" if code is None else str(code)
         LOG.warning("  %6s %5.1f s  sessionizer %s", end, answer.seconds, shlex.join(words))
@@ -55,19 +54,16 @@ class Answers:
         return answer
 
     def note_hit(self, how: str, answer_to: tuple[str, ...], step: str, stage: str) -> None:
-        """Note that an approved command was ``how`` at ``step``, when its record had come to ``stage``."""
         LOG.warning("         %s at %r, record: %s", how, step, stage)
         self.hits[f"{answer_to[0]} {how}: {step} ({stage})"] += 1
 
     def log(self) -> None:
-        """Log all counts."""
         LOG.warning("typed: %s, killed: %s, exit codes: %s", dict(self.typed), dict(self.killed), dict(self.codes))
         for hit, count in sorted(self.hits.items()):
             LOG.warning("HIT %3d %s", count, hit)
 
 
 def require_pasteable(text: str) -> None:
-    """Assert that each command that the text names can be typed."""
     wrong = [words for words in commands_in(text) if list(faults(words))]
     assert wrong == [], text
 
@@ -129,7 +125,6 @@ def act_after_kill(user: TypedUser) -> None:
 
 
 def approve_other(user: TypedUser) -> None:
-    """Type another command that changes the state, and approve its plan if it has one."""
     words = user.chance.choice(OTHERS)
     digest = user.digest_of(user.ask(*words, "--json"))
     if digest is not None:
@@ -137,7 +132,6 @@ def approve_other(user: TypedUser) -> None:
 
 
 def edit_rules(user: TypedUser) -> None:
-    """Write the file with another gap timeout, in the folder that the stream reads."""
     stream = user.stream
     gap = user.chance.choice(["40 seconds", "50 seconds", "60 seconds"])
     stream.edit(rules={**stream.document["rules"], "gap_timeout": gap})
@@ -187,7 +181,6 @@ class TypedUser:
         return self.ask(*words) if answer.code is None else answer
 
     def cut(self, *words: str, at: Moment) -> None:
-        """Type a command and kill it at a moment, if it comes so far."""
         running = self.program.start(*words)
         if at.wait_for(running):
             running.kill()
@@ -204,7 +197,6 @@ class TypedUser:
         return answer
 
     def digest_of(self, plan: Answer) -> str | None:
-        """The digest of a plan that was shown as JSON, if it was."""
         return plan.document.get("digest") if plan.code == 0 and plan.printed.startswith("{") else None
 
     def follow_operation(self, words: Sequence[str] = ()) -> None:
@@ -243,30 +235,25 @@ class TypedUser:
         return True
 
     def status(self) -> dict[str, Any]:
-        """Ask for the status as JSON. Checks every command that it names."""
         answer = self.ask("status", self.stream.stage.name, "--json")
         require_pasteable(answer.text)
         found: list[dict[str, Any]] = answer.document
         return found[0]
 
     def look(self) -> None:
-        """Ask for the status in words. Checks every command that it names."""
         require_pasteable(self.ask("status", self.stream.stage.name).text)
 
     def start(self) -> None:
-        """Start a driver in another terminal."""
         self.look_at_driver()
         if self.driver is None:
             self.driver = self.program.start("run", self.stream.stage.name)
 
     def look_at_driver(self) -> None:
-        """Check what the driver said, if it has ended."""
         if self.driver is not None and self.driver.process.poll() is not None:
             self.answers.take(self.driver.end())
             self.driver = None
 
     def kill_driver(self) -> None:
-        """SIGKILL to the driver, if one runs."""
         if self.driver is not None and self.driver.process.poll() is None:
             self.answers.take(self.driver.kill().end())
             self.driver = None
@@ -297,7 +284,6 @@ class TypedUser:
             assert self.ask(*words).code != 0, words
 
     def _try(self, words: tuple[str, ...], moment: Moment | None) -> Answer:
-        """Type the command, and kill or freeze it at the moment, if it comes so far."""
         running = self.program.start(*freeze_driver_for(self, words))
         if moment is not None and moment.wait_for(running):
             if is_approved(words) and self.chance.random() < FROZEN:
@@ -333,7 +319,6 @@ class TypedUser:
             time.sleep(1)
 
     def _note_hit(self, how: str, running: Running) -> None:
-        """Note where a command was hit that changes the state, or a driver."""
         pending, told = pending_operation(self.stream.home), told_steps(running.said)
         if is_approved(running.words) or running.words[0] in {"run", "savepoint"}:
             stage = "no record" if pending is None else f"{pending.verb} {pending.step}"

@@ -44,8 +44,6 @@ FOCUSED = "(document.activeElement?.contentDocument ?? document).activeElement"
 
 @dataclass
 class Browser:
-    """Page of the browser."""
-
     connection: ClientConnection
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -53,7 +51,6 @@ class Browser:
         self._call("Page.navigate", url=address)
 
     def log_in(self, address: str, password: str, user: str = USER) -> None:
-        """Log in to the Airflow at ``address``, and log out another user."""
         self.forget_user()
         self.open(address)
         self.fill("input[name=username]", user)
@@ -83,20 +80,17 @@ class Browser:
         eventually(lambda: text in self.text(), seconds, f"a page that says {text!r}")
 
     def click(self, selector: str, text: str | None = None, nth: int = 0, seconds: float = 90) -> None:
-        """Click the element that a user sees there, once it is there."""
         x, y = self._centre_of(selector, text, nth, seconds)
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def fill(self, selector: str, value: str, nth: int = 0, *, press_enter: bool = False) -> None:
-        """Type into a field."""
         self.click(selector, nth=nth)
         self._call("Input.insertText", text=value)
         if press_enter:
             self.press("Enter")
 
     def press(self, key: str) -> None:
-        """Press a key, as `Tab`, `Enter` or `ArrowLeft`."""
         text = {"Enter": "\r"}.get(key, "")
         for kind in ("keyDown", "keyUp"):
             self._call(
@@ -104,7 +98,6 @@ class Browser:
             )
 
     def tab_to(self, selector: str, most: int = 60) -> None:
-        """Press Tab until the focus is on an element that fits."""
         for _ in range(most):
             self.press("Tab")
             if self.ask(f"{FOCUSED}.matches({json.dumps(selector)})"):
@@ -122,7 +115,6 @@ class Browser:
         )
 
     def run_first(self, script: str) -> None:
-        """Run a script in each page before its own."""
         self._call("Page.enable")
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
@@ -151,7 +143,6 @@ class Browser:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser with a profile of its own, ended with the block."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     assert program, "this test needs a Chromium on the PATH"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -171,7 +162,6 @@ def chromium() -> Iterator[Browser]:
 
 
 def _page_of(port: int) -> str:
-    """Address at which the first page of a browser is steered."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
         pages = json.load(answer)
     return str(next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page"))

@@ -24,15 +24,12 @@ ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
 def ask(
     platform: Platform, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
 ) -> httpx.Response:
-    """The answer to a request, without a server."""
     return ask_application(create_page_alone(platform.home, platform.streams, TOKEN), path, host=host, headers=headers)
 
 
 def ask_application(
     app: FastAPI, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
 ) -> httpx.Response:
-    """The answer of an application."""
-
     async def call() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{host}") as client:
             return await client.get(path, headers=headers or {})
@@ -42,8 +39,6 @@ def ask_application(
 
 @dataclass(frozen=True)
 class ServedPage:
-    """The page at ``address``, over ``platform``."""
-
     address: str
     platform: Platform
     server: uvicorn.Server
@@ -69,7 +64,6 @@ def serve_fleet(folder: Path, *, more: int = 0) -> Iterator[ServedPage]:
 
 
 def script(name: str) -> FileResponse:
-    """A script of the tests, beside the page's own."""
     return FileResponse(Path(__file__).parent / Path(name).name, media_type="text/javascript")
 
 

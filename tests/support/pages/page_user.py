@@ -29,7 +29,6 @@ class OperateForm:
     dag: ClassVar = OPERATE
 
     def ask(self, verb: str, **form: Any) -> str:
-        """The id of a run."""
         body = {"logical_date": None, "conf": {"verb": verb, "stream": self.platform.stream, **form}}
         return str(self.platform.api.call("POST", f"/api/v2/dags/{self.dag}/dagRuns", body)["dag_run_id"])
 
@@ -66,7 +65,6 @@ class OperateForm:
         self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
 
     def _is_noted_to_wait(self, run: str) -> bool:
-        """Only the scheduler's log tells."""
         log = (self.platform.installation.logs / "scheduler.log").read_text(errors="replace")
         ended = f"TaskInstance Finished: dag_id={self.dag}, task_id=approve, run_id={run},"
         return log.count(ended) >= self.tries(run)["approve"]
@@ -103,8 +101,6 @@ PAGE_SETTINGS = {
 
 @dataclass
 class BrowserUser(OperateForm):
-    """A user at Airflow's own pages."""
-
     browser: Browser
 
     @property
@@ -120,8 +116,6 @@ class BrowserUser(OperateForm):
 
 
 class UpgradeForm(OperateForm):
-    """Form of the other DAG."""
-
     dag: ClassVar = "sessionizer.upgrade"
 
 
@@ -139,7 +133,6 @@ class PageUser(BrowserUser):
         self.browser.click(selector, text)
 
     def open_tab(self) -> None:
-        """Open the stream's page as a tab of its DAG."""
         self.browser.open(f"{self.address}/dags/{self.platform.dag}/plugin/stream")
         self.browser.wait_for_text("Timeline")
 
@@ -180,7 +173,6 @@ class PageUser(BrowserUser):
 
     @property
     def newest_run(self) -> dict[str, Any]:
-        """The newest run of the two DAGs with a form."""
         dags = (OperateForm.dag, UpgradeForm.dag)
         return max((run for dag in dags for run in self.platform.runs(dag)), key=lambda run: str(run["run_after"]))
 

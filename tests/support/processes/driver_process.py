@@ -95,7 +95,6 @@ class DriverProcess:
 
     @property
     def pid(self) -> int:
-        """The Python process."""
         return self.process.pid
 
     @property
@@ -105,12 +104,10 @@ class DriverProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether the Python process has ended."""
         return self.process.poll() is not None
 
     @property
     def said(self) -> str:
-        """All it printed so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def family(self) -> list[int]:
@@ -120,12 +117,10 @@ class DriverProcess:
         return [process.pid for process in found]
 
     def executors(self) -> list[int]:
-        """The JVMs of the executors that run apart from the driver's."""
         self.family()
         return [] if self.ended else executors_of(self.pid)
 
     def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
-        """Its exit code, once it has ended."""
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -142,7 +137,6 @@ class DriverProcess:
             time.sleep(every_s)
 
     def wait_for_line(self, text: str, within_s: float = UP_WITHIN_S) -> None:
-        """Return as soon as it has said ``text``."""
         self.wait_for(lambda: text in self.said, f"saying {text!r}", within_s)
 
     def freeze(self) -> None:
@@ -153,21 +147,18 @@ class DriverProcess:
             process.suspend()
 
     def thaw(self) -> None:
-        """Let what ``freeze`` stopped run on."""
         for process in self._frozen:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
         self._frozen = []
 
     def kill_python(self) -> None:
-        """SIGKILL to the Python process alone; its JVM sees that and ends."""
         jvm = psutil.Process(self.jvm) if self.jvm else None
         self._kill(self.pid)
         if jvm:
             eventually(lambda: not runs(jvm), among=jvm)
 
     def kill_jvm(self) -> int:
-        """SIGKILL to the JVM alone; the exit code with which Python then ends."""
         jvm = self.jvm
         assert jvm, "there is no JVM yet"
         self._kill(jvm)
@@ -192,28 +183,23 @@ class DriverProcess:
 def run_to_end(
     stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
 ) -> None:
-    """A driver from its start to its own, good end."""
     with DriverProcess.start(stage, uid, until, master, apply=apply) as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
 
 
 def executors_of(driver: int) -> list[int]:
-    """The JVMs of the executors that run apart from that of the driver with this process id."""
     return [process.pid for process in _family_of(driver) if EXECUTOR in command_of(process)]
 
 
 def jvm_of(driver: int) -> int | None:
-    """The JVM that the driver with this process id has started, None before it runs."""
     return next((process.pid for process in _family_of(driver)[1:] if _name(process) == "java"), None)
 
 
 def workers_of(driver: int) -> list[int]:
-    """The processes of Python that work for the JVM of the driver with this process id."""
     return [process.pid for process in _family_of(driver)[1:] if _name(process).startswith("python")]
 
 
 def kill_process(pid: int) -> None:
-    """SIGKILL to a process of a driver's family."""
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(pid).kill()
 

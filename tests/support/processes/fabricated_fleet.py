@@ -61,7 +61,6 @@ POISON: Final = Course(rate=lambda m: 700 * _day(m), lag=lambda _: 22_000, refus
 
 
 def fabricate(platform: Platform) -> None:
-    """Make every stream of the fleet, each in another state."""
     now = epoch_ms()
     for name in KINDS:
         platform.add(name).prepare()
@@ -101,7 +100,6 @@ def fabricate(platform: Platform) -> None:
 
 
 def keep_beating(platform: Platform, silent: AbstractSet[str] = frozenset()) -> None:
-    """Date the beats of the drivers that work to now, but for the silent ones."""
     for name in {"clicks", "checkout", "mobile_app", "search", "newsletter"} - silent:
         home, now = StreamHome.of(platform.home, name), epoch_ms()
         if (found := HEARTBEAT_FILE.of(home).read()) is not None:

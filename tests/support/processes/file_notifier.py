@@ -32,8 +32,6 @@ class FileNotifier(BaseNotifier):
 
 
 class AsyncFileNotifier(BaseNotifier):
-    """Can only be awaited."""
-
     def __init__(self, *, path: str) -> None:
         super().__init__()
         self.path = path
@@ -44,7 +42,6 @@ class AsyncFileNotifier(BaseNotifier):
 
 
 def told(path: Path) -> list[dict[str, Any]]:
-    """Everything that was written, in order."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

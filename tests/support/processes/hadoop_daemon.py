@@ -49,12 +49,10 @@ class HadoopDaemon:
 
     @property
     def name(self) -> str:
-        """As its log is called."""
         return self.main_class.rpartition(".")[2]
 
     @property
     def log(self) -> Path:
-        """What it printed, over all its lives."""
         return self.folder / f"{self.name}.log"
 
     def run(self, *arguments: str) -> None:
@@ -74,7 +72,6 @@ class HadoopDaemon:
             time.sleep(LOOK_EVERY_S)
 
     def kill(self) -> None:
-        """SIGKILL, as when its machine dies."""
         process, self.process = self.process, None
         if process is not None:
             process.kill()
@@ -86,7 +83,6 @@ class HadoopDaemon:
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """See ``freeze``."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
@@ -115,7 +111,6 @@ class HadoopDaemon:
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:
-    """One of Hadoop's ``…-site.xml``."""
     root = Element("configuration")
     for name, value in settings.items():
         entry = SubElement(root, "property")

@@ -12,7 +12,6 @@ from support.stores.hdfs import Hdfs
 
 @pytest.fixture(scope="session")
 def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    """The one HDFS of the test run."""
     with Hdfs(tmp_path_factory.mktemp("hdfs")) as hdfs:
         yield hdfs
 
@@ -34,7 +33,6 @@ def hdfs_folder(hdfs: Hdfs) -> UPath:
 
 @pytest.fixture(scope="session")
 def running_yarn(running_hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
-    """The one YARN of the test run."""
     with Yarn(tmp_path_factory.mktemp("yarn"), running_hdfs.configuration / "core-site.xml") as yarn:
         yield yarn
 

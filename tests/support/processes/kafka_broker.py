@@ -90,7 +90,6 @@ class KafkaBroker:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start the broker on the data it has and wait until it answers."""
         if self._process:
             return
         with self.log.open("ab") as log:
@@ -108,11 +107,9 @@ class KafkaBroker:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: the broker gets no chance to tidy up."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Down, and up again on the same port with the same data."""
         self.stop()
         self.start()
 
@@ -204,7 +201,6 @@ def _led_partitions(admin: AdminClient, topic: str) -> int:
 
 @pytest.fixture(scope="session")
 def running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """The one broker of the test run."""
     with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 
@@ -218,7 +214,6 @@ def kafka_broker(running_broker: KafkaBroker) -> KafkaBroker:
 
 @pytest.fixture
 def kafka_topic(kafka_broker: KafkaBroker) -> str:
-    """A new topic of two partitions."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
     kafka_broker.create_topic(name, partitions=2)
     return name

@@ -38,12 +38,10 @@ class Platform:
 
     @property
     def dag(self) -> str:
-        """The DAG that supervises the stream."""
         return f"{self.stream}.supervise"
 
     @property
     def told(self) -> Path:
-        """What people were told, see `file_notifier`."""
         return self.installation.root / "told.jsonl"
 
     def password_of(self, user: str) -> str:
@@ -59,7 +57,6 @@ class Platform:
         return read_driver(self.home, epoch_ms())
 
     def behave(self, how: str) -> None:
-        """Drivers that start from now on do so."""
         (self.installation.platform_home / "behaviour").write_text(how)
 
     def working_uid(self) -> str | None:
@@ -77,12 +74,10 @@ class Platform:
         return uid
 
     def wait_for_launch(self, *, other_than: str | None, seconds: float) -> str:
-        """The driver that is there, working or not."""
         wait_until(lambda: self.look().uid not in {None, other_than}, seconds, f"a launch other than {other_than}")
         return self.look().uid or ""
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """The newest first."""
         found = self.api.call("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-run_after&limit=100")
         runs: list[dict[str, Any]] = found["dag_runs"]
         return runs
@@ -97,8 +92,6 @@ class Platform:
         return str(started["dag_run_id"])
 
     def wait_for_end(self, dag_id: str, run: str, seconds: float = 90.0) -> str:
-        """The state in which the run ended."""
-
         def state() -> str:
             return next(str(found["state"]) for found in self.runs(dag_id) if found["dag_run_id"] == run)
 
@@ -106,17 +99,14 @@ class Platform:
         return state()
 
     def watch(self) -> str:
-        """The newest run of the supervision; empty before the first."""
         runs = self.runs(self.dag)
         return str(runs[0]["dag_run_id"]) if runs else ""
 
     def state_of_watch(self) -> str | None:
-        """Of its task."""
         run = self.watch()
         return self.task(self.dag, run, TASK)["state"] if run else None
 
     def is_watched(self) -> bool:
-        """Whether the triggerer has been asked to watch."""
         return self.state_of_watch() == "deferred"
 
     def wait_for_watch(self, *, other_than: str | None = None, seconds: float = 60.0) -> None:
@@ -129,13 +119,11 @@ class Platform:
         return bool(self.api.call("GET", f"/api/v2/dags/{self.dag}")["is_paused"])
 
     def mark_failed(self) -> None:
-        """As a person does it in the UI."""
         run = self._run_under_way()
         path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}"
         self.api.call("PATCH", path, {"new_state": "failed"})
 
     def clear(self) -> None:
-        """As a person does it in the UI."""
         cleared = {"dry_run": False, "task_ids": [TASK], "only_failed": False, "reset_dag_runs": True}
         run = self._run_under_way()
         self.api.call("POST", f"/api/v2/dags/{self.dag}/clearTaskInstances", {**cleared, "dag_run_id": run})
@@ -153,8 +141,6 @@ class Platform:
 
 
 def tolerant(condition: Callable[[], bool]) -> Callable[[], bool]:
-    """`condition`, False while the API does not answer."""
-
     def holds() -> bool:
         try:
             return condition()

@@ -27,7 +27,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_addresses(count: int) -> list[str]:
-    """See ``free_ports``; with the host."""
     return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 

@@ -33,7 +33,6 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """Of its one database, without user and password."""
         return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
 
     def __enter__(self) -> Self:

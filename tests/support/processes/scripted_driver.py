@@ -63,7 +63,6 @@ def pretend_to_be_elsewhere() -> None:
 
 
 def tell_yarn() -> None:
-    """An application runs, for YARN, once it has a Spark that has told it so."""
     if "CONTAINER_ID" in os.environ:
         from pyspark import SparkConf, SparkContext
 

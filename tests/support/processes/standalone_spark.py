@@ -33,14 +33,12 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def standalone_master(folder: Path) -> Iterator[str]:
-    """Give the URL of a master that has no worker."""
     with _ended(_start(f"{PACKAGE}.master.Master", folder)):
         yield _await(MASTER_URL, folder / "Master.log")[1]
 
 
 @contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End the process at the end."""
     try:
         yield
     finally:

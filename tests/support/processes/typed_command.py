@@ -19,8 +19,6 @@ WITHIN_S = 300
 
 @dataclass(frozen=True, slots=True)
 class TypedCommand:
-    """The running program, and what it says."""
-
     process: subprocess.Popen[bytes]
     log: Path
 
@@ -46,11 +44,9 @@ class TypedCommand:
 
     @property
     def said(self) -> str:
-        """All it printed so far."""
         return self.log.read_text(errors="replace")
 
     def wait_for(self, line: str) -> None:
-        """Return as soon as it has said ``line``."""
         deadline = time.monotonic() + WITHIN_S
         while line not in self.said:
             assert self.process.poll() is None or line in self.said, self.said
@@ -58,10 +54,8 @@ class TypedCommand:
             time.sleep(0.02)
 
     def end(self) -> int:
-        """Its exit code, once it has ended."""
         return self.process.wait(WITHIN_S)
 
     def kill(self) -> None:
-        """SIGKILL: its JVM sees that and ends."""
         self.process.kill()
         self.process.wait()

@@ -33,7 +33,6 @@ def real_driver(call: DriverCall) -> list[str]:
 
 
 def scripted_driver(call: DriverCall) -> list[str]:
-    """One that lives in the control directory only."""
     return [sys.executable, str(SUPPORT / "processes" / "scripted_driver.py"), *call.argv()]
 
 
@@ -67,7 +66,6 @@ class WatchedStream:
     def supervisor(
         self, launch: Launcher | Callable[[DriverCall], list[str]], patience: Mapping[str, int] = AS_IT_IS
     ) -> Supervisor:
-        """One that tells of a wait at once."""
         supervisor = self.new_supervisor()
         supervisor.home = supervisor.ledger.home = supervisor.drivers.home = self.home
         supervisor.drivers.folders = Folders(home=self.home.platform, streams=self.streams)
@@ -93,12 +91,10 @@ class WatchedStream:
         command: Callable[[DriverCall], list[str]] = real_driver,
         patience: Mapping[str, int] = AS_IT_IS,
     ) -> None:
-        """As `watch`, with drivers that start Spark."""
         limits = {"startup_grace_ms": 120_000, "stale_limit_ms": 60_000, **patience}
         self.watch(command, until, within_s=200, patience=limits)
 
     def stage(self, spec: Mapping[str, Any]) -> Stage:
-        """What the stream reads, with this spec."""
         stage = Stage.set_up(self.home.platform, spec, home=self.home.platform)
         self.streams = stage.streams
         return stage

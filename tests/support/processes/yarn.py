@@ -54,7 +54,6 @@ class Yarn(HadoopService):
         self.node_manager.start(self.has_node)
 
     def kill(self) -> None:
-        """SIGKILL to both and to what the NodeManager has started."""
         self.node_manager.kill()
         self.resource_manager.kill()
         for process in list(self.processes()):
@@ -66,7 +65,6 @@ class Yarn(HadoopService):
         return found
 
     def has_node(self) -> bool:
-        """Whether a NodeManager is ready for work, by what the ResourceManager says."""
         nodes = (self.asked("nodes").get("nodes") or {}).get("node", [])
         return [node["state"] for node in nodes] == ["RUNNING"]
 
@@ -112,6 +110,5 @@ class Yarn(HadoopService):
 
 
 def java_home() -> str:
-    """Where the ``java`` of the PATH is installed."""
     found = os.environ.get("JAVA_HOME")
     return found or str(Path(shutil.which("java") or "/usr/bin/java").resolve().parents[1])

@@ -70,7 +70,6 @@ def sessions_of(spark: SparkSession, stage: Stage) -> list[list[Any]]:
 
 
 def unpack_release(release: Path, root: Path, *kinds: str) -> Stage:
-    """Unpack the stream of a release under ``root``, with the savepoints of these ``kinds``."""
     for kind in (CHECKPOINT, *kinds):
         with tarfile.open(release / f"{kind}.tar.xz") as archive:
             archive.extractall(root, filter="data")

@@ -62,7 +62,6 @@ def break_release(python: Path) -> None:
 
 
 def packages_of(folder: Path) -> Path:
-    """Return the folder of an environment's packages."""
     (found,) = folder.glob("lib/python3*/site-packages")
     return found
 
@@ -95,7 +94,6 @@ class Patch:
     instead: str
 
     def apply(self, jobs: Path) -> None:
-        """Replace the line in a copy of the code. It must be there once."""
         path = jobs / "sessionizer" / self.file
         text = path.read_text(encoding="utf-8")
         assert text.count(self.line) == 1, f"{self.file} has changed"
@@ -120,7 +118,6 @@ def release_with(patch: Patch, folder: Path) -> Path:
 def type_with(
     release: Path, verb: str, stage: Stage, *flags: str, within_s: float = 900
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of another release on the stream, to its end."""
     places = ["--home", str(stage.home), "--streams", str(stage.streams), "--master", "local[2]"]
     command = [sys.executable, str(release / "jobs" / "main.py"), verb, stage.name, *places, *flags]
     variables = environment() | {"SESSIONIZER_JARS": str(REPOSITORY / ".jars" / "spark")}

@@ -34,7 +34,6 @@ def object_store_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 
 def new_folder(server: ObjectStoreServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of a new folder on the server. The environment says how it is reached."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     return f"{server.uri}/{uuid.uuid4().hex[:12]}"
@@ -42,7 +41,6 @@ def new_folder(server: ObjectStoreServer, monkeypatch: pytest.MonkeyPatch) -> st
 
 @pytest.fixture
 def s3_folder(object_store_servers: Callable[[str], ObjectStoreServer], monkeypatch: pytest.MonkeyPatch) -> str:
-    """A new folder on an S3 server."""
     return new_folder(object_store_servers("s3"), monkeypatch)
 
 
@@ -58,7 +56,6 @@ def control(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 def home_with(control: ControlPath, tmp_path: Path, name: str = "clicks") -> StreamHome:
-    """The home of stream ``name``; what is in no control root is in a folder of this machine."""
     return StreamHome(tmp_path / "streams" / name, control_root=None if control == tmp_path else control)
 
 

@@ -26,7 +26,6 @@ class Hdfs(HadoopService):
         self.data_node = HadoopDaemon(f"{SERVER}.datanode.DataNode", folder, self.configuration)
 
     def prepare(self) -> None:
-        """Format the NameNode's folder."""
         self.name_node.run("-format", "-nonInteractive")
 
     def start(self) -> None:
@@ -35,7 +34,6 @@ class Hdfs(HadoopService):
         self.data_node.start(self.is_writable)
 
     def kill(self) -> None:
-        """SIGKILL to both."""
         self.data_node.kill()
         self.name_node.kill()
 
@@ -45,7 +43,6 @@ class Hdfs(HadoopService):
         return state.get("FSState") == "Operational" and state.get("NumLiveDataNodes") == 1
 
     def _state(self) -> dict[str, object]:
-        """Empty while the NameNode does not answer."""
         query = "qry=Hadoop:service=NameNode,name=FSNamesystemState"
         try:
             with urllib.request.urlopen(f"http://{self._web}/jmx?{query}", timeout=5) as answer:

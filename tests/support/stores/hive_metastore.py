@@ -95,10 +95,8 @@ def command(stage: Stage, verb: str, *arguments: str, approved: bool = False) ->
 
 
 def sql(statement: str) -> dict[str, Any]:
-    """The step that runs the statement in a Spark session."""
     return {"sql": statement}
 
 
 def count(*tables: str) -> list[dict[str, Any]]:
-    """The steps that count the rows of the tables."""
     return [sql(f"FROM {table} SELECT count(*)") for table in tables]

@@ -34,7 +34,6 @@ metrics.get_meter_provider().force_flush()
 
 
 def airflow_over_otlp(collector: str) -> dict[str, str]:
-    """Settings of Airflow that send its metrics to a collector."""
     return {
         "AIRFLOW__METRICS__OTEL_ON": "True",
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
@@ -81,7 +80,6 @@ def metrics_collector() -> Iterator[tuple[str, Arrived]]:
 
 
 def board_queries(board: dict[str, Any]) -> list[str]:
-    """The queries of all panels of a board of Grafana."""
     return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
 
 
@@ -101,23 +99,18 @@ class LineageServer:
         self.events: list[dict[str, Any]] = []
 
     def states(self, job: str) -> list[str]:
-        """Return the states of the runs of ``job``, in order."""
         return [event["eventType"] for event in self.events if event["job"]["name"] == job]
 
     def last(self, job: str) -> dict[str, Any]:
-        """Return the newest event of ``job``."""
         return [event for event in self.events if event["job"]["name"] == job][-1]
 
     def complaints(self) -> list[str]:
-        """Return the errors of the schema in all events."""
         validator = Draft202012Validator(json.loads(SCHEMA.read_text()), format_checker=FormatChecker())
         return [f"{error.json_path}: {error.message}" for each in self.events for error in validator.iter_errors(each)]
 
 
 @contextmanager
 def lineage_server(status: int = 201) -> Iterator[LineageServer]:
-    """Run a server on this machine that answers each event with ``status``."""
-
     class Take(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             found.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

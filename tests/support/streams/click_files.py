@@ -31,7 +31,6 @@ FAULTS = {kind: 4 * share for kind, share in DEFAULT_FAULT_RATES.items()} | {Row
 
 
 def known_rows(count: int, rate: float = 40.0) -> list[Row]:
-    """The first ``count`` rows of a feed with many faults."""
     return list(generate_within(_scenario(rate, count / rate), Bounds(events=count)))
 
 
@@ -79,7 +78,6 @@ def many_clicks_spec(**options: str) -> dict[str, Any]:
 
 
 def write_many_clicks(folder: Path, events: int, files: int = 1) -> None:
-    """``events`` events in ``files`` Parquet files, 10 ms apart."""
     users = np.random.default_rng(0)
     for number in range(files):
         ids = np.arange(number * events // files, (number + 1) * events // files)
@@ -148,7 +146,6 @@ def protobuf_descriptor() -> bytes:
 
 
 def protobuf_value(click: ClickEvent) -> bytes:
-    """The click in Protobuf."""
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(protobuf_descriptor()).file:
         pool.Add(file)

@@ -14,7 +14,6 @@ from support.places import REPOSITORY
 
 
 def commit() -> str:
-    """Hash of the commit that is tested, empty outside a repository."""
     command = ["git", "rev-parse", "HEAD"]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
 

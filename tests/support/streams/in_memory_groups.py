@@ -142,7 +142,6 @@ class InMemoryGroups:
         return self._final_by
 
     def fresh(self, key_groups: int) -> InMemoryGroups:
-        """The same stream with so many groups, and nothing in them."""
         new = InMemoryGroups(self.shared.rules, key_groups)
         new.shared = replace(self.shared, key_groups=key_groups)
         new._watermark_ms, new._floor_ms, new._final_by = self._watermark_ms, self._floor_ms, self._final_by
@@ -158,7 +157,6 @@ class InMemoryGroups:
 
 
 def group_of(key: str, key_groups: int) -> int:
-    """The group of ``key``, of so many."""
     return crc32(key.encode()) % key_groups
 
 
@@ -198,12 +196,10 @@ def event_rows(table: pa.Table | None) -> Counter[Row]:
 
 
 def event_row_of(event: Event) -> Row:
-    """An event of the oracle in the columns of ``event_rows``."""
     return (event.key, event.client, event.event_id, event.closes, event.event_time_ms or 0, payload_of(event))
 
 
 def event_rows_of(events: Iterable[Event]) -> Counter[Row]:
-    """Events of the oracle in the columns of ``event_rows``."""
     return Counter(map(event_row_of, events))
 
 
@@ -224,7 +220,6 @@ def _event_of_session(event: dict[str, Any]) -> Row:
 
 
 def plain_rows(table: pa.Table | pa.RecordBatch | None) -> list[dict[str, Any]]:
-    """The rows of an Arrow table, if there is one; instants as counts."""
     if table is None:
         return []
     columns = [plain_values(table.column(name)) for name in table.schema.names]
@@ -241,6 +236,5 @@ def row_of(session: Session, payload: Payload | None = None) -> Row:
 
 
 def payload_of(event: Event, payload: Payload | None = None) -> str:
-    """See ``payloads.shown``."""
     names = event.columns or tuple(column.name for column in PAYLOAD)
     return shown(dict(zip(names, event.payload, strict=bool(event.payload))), payload)

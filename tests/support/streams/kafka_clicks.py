@@ -31,8 +31,6 @@ Place = tuple[int, int]
 
 
 class Broker(Protocol):
-    """A broker that is reached at an address."""
-
     @property
     def bootstrap_servers(self) -> str: ...
 
@@ -51,7 +49,6 @@ def kafka_spec(broker: str, topic: str) -> dict[str, Any]:
 
 
 def produce(broker: Broker, topic: str, rows: Iterable[Row]) -> dict[Place, Row]:
-    """Send rows, and return the place of each."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 2})
     placed: dict[Place, Row] = {}
 
@@ -97,7 +94,6 @@ def batches_of(lineages: Sequence[tuple[DataPath, int | None]], topic: str, plac
 
 
 def _moved(placed: dict[Place, Row], topic: str, before: dict[str, int], until: dict[str, int]) -> Iterator[Event]:
-    """The valid events between two positions."""
     for partition, end in until.items():
         for offset in range(before.get(partition, 0), end):
             row = placed[int(partition), offset]
@@ -106,7 +102,6 @@ def _moved(placed: dict[Place, Row], topic: str, before: dict[str, int], until: 
 
 
 def read_so_far(stage: Stage) -> int:
-    """Records in the batches committed so far."""
     committed = read_last_commit(stage.checkpoint) if stage.lineage else None
     if committed is None:
         return 0
@@ -119,7 +114,6 @@ Brought: TypeAlias = "tuple[dict[str, Any], Callable[[Sequence[Row]], None]]"
 
 
 def brought_to_kafka(broker: KafkaBroker, topic: str) -> Brought:
-    """Into a topic that is there."""
     source = topic_source(broker.bootstrap_servers, topic)
 
     def produce(rows: Sequence[Row]) -> None:
@@ -149,18 +143,15 @@ WITHIN_S = 60.0
 
 
 def topic_spec(broker: KafkaBroker, topic: str, **options: Any) -> dict[str, Any]:
-    """A stream of the clicks in ``topic``."""
     return {**clicks_spec(idle_after=None), "source": topic_source(broker.bootstrap_servers, topic, **options)}
 
 
 def click(user: str, event_id: str, at_s: int) -> bytes:
-    """A click as the topic has it."""
     told = {"event_id": event_id, "user_id": user, "client": "web", "ts": 1_700_000_000_000 + at_s * 1000}
     return json.dumps({**told, "type": "view"}).encode()
 
 
 def send(broker: KafkaBroker, topic: str, clicks: Sequence[bytes], partition: int = 0) -> None:
-    """Send them outside of any transaction."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
     for value in clicks:
         producer.produce(topic, value, partition=partition)

@@ -24,8 +24,6 @@ TABLES = ("sessions", "late_events", "quarantine")
 
 
 class Moment(StrEnum):
-    """How far a batch has come."""
-
     FILES_LISTED = "files listed, offsets not written"
     BATCH_RUNS = "offsets written, nothing in the tables"
     BETWEEN_TABLES = "in some of the tables, not in all"
@@ -74,7 +72,6 @@ def _has_come(moment: Moment, now: Progress, first_batch: int) -> bool:
 
 
 def progress(stage: Stage) -> Progress:
-    """How far the stream has come, as its files tell."""
     checkpoint = stage.checkpoint
     begun = _newest(list_begun_batches(checkpoint))
     written = tuple(_last_written(stage.table(table)) for table in TABLES)
@@ -89,12 +86,10 @@ def _newest(batches: set[int]) -> int:
 
 @cache
 def _read_by(checkpoint: DataPath, batch_id: int) -> int:
-    """How far a batch reads the source's list of files."""
     return read_planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
 
 
 def _last_written(table: DataPath) -> int:
-    """The newest batch that a Delta table has."""
     log = table / "_delta_log"
     commits = sorted((name for name in list_names(log) if name.endswith(".json") and name[0] != "."), reverse=True)
     return next((batch for name in commits if (batch := _batch_of(log / name)) is not None), -1)

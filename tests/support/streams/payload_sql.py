@@ -15,7 +15,6 @@ def as_sql(name: str, kind: pa.DataType, number: str) -> str:
 
 
 def _literal(value: Any, kind: pa.DataType) -> str:
-    """A plain value in SQL."""
     return f"cast({_bare_literal(value, kind)} as {from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()})"
 
 

@@ -23,8 +23,6 @@ DAY_IN_2: Final = -718_797
 
 
 class Struct(dict[str, Any]):
-    """A struct that can be counted."""
-
     def __hash__(self) -> int:  # type: ignore[override]  # as no one changes it
         return hash(format_value(self))
 
@@ -72,7 +70,6 @@ def arrow_column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _fitting(value: Any, kind: pa.DataType) -> Any:
-    """``value`` as ``pa.array`` takes it."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -85,7 +82,6 @@ def _fitting(value: Any, kind: pa.DataType) -> Any:
 
 
 def _counted(kind: pa.DataType) -> pa.DataType:
-    """``kind`` with numbers for instants and days."""
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, _counted(field.type)) for field in kind])
     if pa.types.is_list(kind):

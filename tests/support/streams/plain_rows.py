@@ -22,12 +22,10 @@ Record = dict[str, Any]
 
 
 def records(table: pa.Table | pa.RecordBatch | None) -> list[Record]:
-    """The rows of an Arrow table, if there is one."""
     return [] if table is None else table.to_pylist()
 
 
 def session_of_row(row: Row, arrivals: set[int]) -> Plain:
-    """A row of ``sessions``; see ``session_of_record``."""
     record = row.asDict(recursive=True)
     return (record["session_id"], *_session(record, arrivals))
 
@@ -42,19 +40,16 @@ def session_of_record(record: Record, arrivals: set[int]) -> Plain:
 
 
 def session_of_oracle(session: Session) -> Plain:
-    """A session of the definition."""
     events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
     facts = (session.session_id, session.key, session.client, session.started_at_ms, session.ended_at_ms)
     return (*facts, session.event_count, session.close_reason.value, events)
 
 
 def open_event_of_record(record: Record) -> Plain:
-    """An open event in the state, with its clock and the timeout in force."""
     return (record[schema.CLOCK], record[schema.TIMEOUT], *event_of_record(record))
 
 
 def open_event_of_oracle(admitted: AdmittedEvent) -> Plain:
-    """An open event of the definition."""
     return (admitted.clock_ms, admitted.timeout_ms, *event_of_oracle(admitted.event))
 
 
@@ -84,14 +79,12 @@ def conflict_of_row(row: Row) -> Plain:
 
 
 def late_event_of_row(row: Row) -> Plain:
-    """A row of ``late_events``."""
     payload = (row[name] for name in PAYLOAD_COLUMNS)
     identity = (row["key"], row["client"], _ms(row["event_time"]), row["event_id"], row["closes"])
     return (row["timeout_ms"], *identity, *payload)
 
 
 def late_event_of_oracle(event: Event) -> Plain:
-    """A late event of the definition."""
     own_ms = None if event.timeout_ms is None else min(event.timeout_ms, NEVER_MS)  # as the guard passes it on
     return (own_ms, *event_of_oracle(event))
 

@@ -43,13 +43,11 @@ def clicks_spec(files_per_batch: int = 1, **rules: Any) -> dict[str, Any]:
 
 
 def topic_source(servers: str, topic: str, **options: Any) -> dict[str, Any]:
-    """Clicks in JSON from a topic of the broker at ``servers``, with ``options`` of Spark's reader."""
     source = {"format": "kafka", "bootstrap_servers": servers, "topic": topic, "encoding": "json"}
     return {**source, "columns": CLICK_COLUMNS, "options": options}
 
 
 def click_mapping() -> dict[str, Any]:
-    """What the columns of a click mean."""
     return {
         "key": "user_id",
         "client": "client",
@@ -103,7 +101,6 @@ class Stage:
         return stage
 
     def bring(self, files: Iterable[Path]) -> None:
-        """Copy the files into the feed."""
         for file in files:
             shutil.copy2(file, self.feed)
 
@@ -117,17 +114,14 @@ class Stage:
 
     @property
     def streams(self) -> Path:
-        """The folder of specs."""
         return self.root / "streams"
 
     @property
     def feed(self) -> Path:
-        """The folder a source of files reads."""
         return self.home / "feed"
 
     @property
     def stream_home(self) -> StreamHome:
-        """What the stream owns."""
         home = StreamHome.of(self.home, self.name, data_root(self.data, self.home))
         return replace(home, control_root=control_root(self.home, self.control)) if self.control else home
 
@@ -138,20 +132,16 @@ class Stage:
 
     @property
     def checkpoint(self) -> DataPath:
-        """Spark's checkpoint of the active lineage."""
         lineage = self.lineage
         assert lineage, "the stream never started"
         return self.stream_home.checkpoint(lineage)
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
-        """Give the stream this spec, from the next driver on."""
         text = yaml.safe_dump({**spec, "name": self.name}, sort_keys=False)
         (self.streams / f"{self.name}.yaml").write_text(text, encoding="utf-8")
 
     def spec(self) -> StreamSpec:
-        """The spec as the driver reads it."""
         return find_stream(self.streams, self.name)
 
     def table(self, name: str) -> DataPath:
-        """Where a table of the stream is."""
         return self.stream_home.table(name)

@@ -46,8 +46,6 @@ _AMOUNTS = (9, None, 10)
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a stream is given: its rules and its batches."""
-
     rules: SessionRules
     batches: tuple[Batch, ...]
 
@@ -72,7 +70,6 @@ class OrderlyLog:
 
 
 def rules(modes: Sequence[Clock] = ALL_MODES) -> SearchStrategy[SessionRules]:
-    """Rules in one of ``modes``."""
     return st.builds(_tell_rules, st.sampled_from(modes), st.binary(min_size=6, max_size=6))
 
 
@@ -94,7 +91,6 @@ def _pick(choices: Sequence[T], byte: int) -> T:
 
 
 def _happens(byte: int, share: float) -> bool:
-    """Whether something happens that should in that share of cases, and in none where the byte is zero."""
     return byte >= (1 - share) * 256
 
 
@@ -118,7 +114,6 @@ def orderly_logs() -> SearchStrategy[OrderlyLog]:
 
 
 def histories() -> SearchStrategy[tuple[Event, ...]]:
-    """Events with event times in no particular order, duplicates, conflicts and ties among them."""
     return st.builds(lambda tokens: tuple(_Telling(Clock.EVENT_TIME).listen(tokens).events), _tokens())
 
 
@@ -271,7 +266,6 @@ class _Telling:
         self.batches: list[Batch] = []
 
     def listen(self, tokens: Iterable[bytes]) -> _Telling:
-        """Take the tokens in, one after the other."""
         for token in tokens:
             self._take(_Token(*token))
         return self
@@ -296,7 +290,6 @@ class _Telling:
             self._send(event)
 
     def _new_event(self, token: _Token) -> Event:
-        """An event at ``now`` or some time before; its id sorts against the order of arrival as often as with it."""
         self._now_ms += _pick(_STEPS_MS, token.step)
         return Event(
             key=_pick(_KEYS, token.key),
@@ -359,5 +352,4 @@ class _Telling:
         return offset_ms + (self._now_ms if self._mode is Clock.EVENT_TIME else self._arrived_ms)
 
     def drain(self) -> None:
-        """End the log with the batch that closes everything."""
         self.batches.append(drain_at(self._arrived_ms + 1))

@@ -65,12 +65,10 @@ class Feed:
 
     @property
     def exhausted(self) -> bool:
-        """Whether there is nothing left to write."""
         return self.written == len(self._batches)
 
     @property
     def names(self) -> set[str]:
-        """The files written so far."""
         return set(self._told)
 
     def write_next(self) -> None:
@@ -86,7 +84,6 @@ class Feed:
         self.written += 1
 
     def batch_of(self, files: Iterable[str], arrived_at_ms: int) -> Batch:
-        """What a micro-batch of these files brings."""
         told = [self._told[file] for file in sorted(files)]
         floors = [part.floor_ms for part in told if part.floor_ms is not None]
         return Batch(
@@ -187,12 +184,10 @@ class Streamed:
     state: dict[int, list[pa.Table]]
 
     def rows(self, table: str) -> list[Row]:
-        """What a table holds in the end."""
         return [row for runs in self.runs for row in runs[-1].of_table.get(table, [])]
 
     @property
     def repeated(self) -> int:
-        """How many duplicates were dropped."""
         return sum(runs[-1].repeated for runs in self.runs)
 
 
@@ -209,7 +204,6 @@ def as_specified(log: Log) -> Log:
 
 
 def spec_of(rules: SessionRules, setting: Setting) -> StreamSpec:
-    """The rules of a log as a user would write them."""
     return StreamSpec.model_validate(
         {
             "name": "log",
@@ -222,7 +216,6 @@ def spec_of(rules: SessionRules, setting: Setting) -> StreamSpec:
 
 
 def written_rules(rules: SessionRules, emit_every_ms: int) -> dict[str, Any]:
-    """The section ``rules`` of a spec."""
     given = {
         "watermark_delay": rules.watermark_delay_ms,
         "gap_timeout": rules.gap_timeout_ms,
@@ -282,7 +275,6 @@ class _Streaming:
 
     @property
     def _pace(self) -> Pace:
-        """Of the next batch, or of the end."""
         return self._paces[self._feed.written - 1]
 
     def _lose_commit(self) -> None:
@@ -341,7 +333,6 @@ class _Streaming:
         return self._pace is Pace.AFTER_REPLAY and not self._is_in_event_time and self._killed_at < self._feed.written
 
     def _await_commit(self, query: StreamingQuery) -> None:
-        """Batches written in the meantime included."""
         self._await(query, lambda: self._all_in(self._checkpoint.committed()))
 
     def _await_quiet(self, query: StreamingQuery) -> None:

@@ -28,7 +28,6 @@ def begun_restore(operation: str = "20261123T080000-abc123", *, savepoint: str =
 
 
 def write_operation(home: StreamHome, record: OperationRecord) -> None:
-    """Write the record, as a command leaves it."""
     have_folder(OPERATION_FILE.folder(home), "the record of an operation")
     OPERATION_FILE.of(home, record.id).write(record)
 

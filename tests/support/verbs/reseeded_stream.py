@@ -120,7 +120,6 @@ class _Telling:
         return [end - start for start, end in zip([0, *cuts], [*cuts, len(self.brought)], strict=True)]
 
     def live(self, edition: Edition, share: int, *, first: bool) -> None:
-        """One driver: its lineage made, its batches read to the end."""
         groups = self.chance.randint(1, 5)
         self.stage.write_spec({**spec_of(edition), "key_groups": groups})
         if first:
@@ -175,7 +174,6 @@ def reader_of(
 
 
 def seed(stage: Stage, reader: HistoryReader, say: Callable[[str], None] = lambda _: None) -> OperationRecord:
-    """Carry it out, or go on with one that was killed."""
     home = stage.stream_home
     home.prepare()
     left = (reader.decision.leaves or "", -1)
@@ -188,6 +186,5 @@ def seed(stage: Stage, reader: HistoryReader, say: Callable[[str], None] = lambd
 
 
 def seed_command(history: str, reader: HistoryReader) -> Seed:
-    """The command that comes to what is taken."""
     decision = reader.decision
     return Seed(history=history, backfill=decision.backfill, start_over=decision.leaves is not None)

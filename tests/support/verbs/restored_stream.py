@@ -52,7 +52,6 @@ class Restored:
 
     @classmethod
     def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
-        """A few files in batches of one, and a savepoint of the middle of them."""
         stage = Stage.set_up(root, clicks_spec(), data=data)
         files = write_click_files(stage.feed, FILES, rate=12)
         catch_up(spark, stage)
@@ -62,7 +61,6 @@ class Restored:
     def saved(
         cls, spark: SparkSession, stage: Stage, batch_id: int | None, files: ClickFiles, *, native: bool = False
     ) -> Restored:
-        """A savepoint of a stopped stream after that batch, None: after its newest."""
         home, lineage = stage.stream_home, stage.lineage
         assert lineage
         write_lineage_spec(home, lineage, new_record(home, stage.spec()))
@@ -74,7 +72,6 @@ class Restored:
         return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
 
     def plan(self, *exclude: str) -> RestorePlan:
-        """What would be done; of a restore that was begun, with what was left out then."""
         return self._runner(replace(WITHOUT_CANARY, exclude=exclude)).look().decision
 
     def _runner(self, command: Restore) -> RestoreRunner:
@@ -93,7 +90,6 @@ class Restored:
     def restore(
         self, operation: str = OPERATION, exclude: Sequence[str] = (), command: Restore = WITHOUT_CANARY
     ) -> OperationRecord:
-        """Do it, or go on with it. Returns its record."""
         home, runner = self.stage.stream_home, self._runner(replace(command, exclude=tuple(exclude)))
         record = pending_operation(home)
         if record is None:
@@ -115,6 +111,5 @@ class Restored:
         return [*batches_of(then, files), *batches_of(since, files)]
 
     def assert_exact(self) -> None:
-        """The tables are what the definition makes of all files."""
         rows = [row for name in sorted(self.files) for row in self.files[name]]
         assert_landed(self.stage, self.batches(self.files), rows)

@@ -77,7 +77,6 @@ class Scene:
         return locate_data(self.stage.stream_home)
 
     def read(self, first: int, end: int) -> None:
-        """Have the files of these numbers read, one in a batch."""
         self._bring(first, end)
         catch_up(self.spark, self.stage)
 
@@ -96,7 +95,6 @@ class Scene:
             assert read_desired(self.home).state in {DesiredState.STOPPED, DesiredState.MAINTENANCE}
 
     def ended(self) -> Any:
-        """The tables, once all files were read and every session is closed."""
         self._bring(BEFORE, FILES)
         drain(self.spark, self.stage)
         return landed(self.stage)
@@ -153,18 +151,15 @@ class Verb:
 
 
 def with_spec(spec: dict[str, Any]) -> Callable[[Scene], None]:
-    """The stream's file says something else by now."""
     return lambda scene: scene.stage.write_spec(spec)
 
 
 def with_another_source(scene: Scene) -> None:
-    """Which is there, and has nothing yet."""
     (scene.stage.home / str(ELSEWHERE["source"]["path"])).mkdir()
     scene.stage.write_spec(ELSEWHERE)
 
 
 def apply(scene: Scene, *, anew: bool) -> OperationRecord:
-    """The changed spec."""
     home, command = scene.home, Apply(canary=1, roll_back_if_failed=True) if anew else Apply(canary=0)
     runner = ApplyRunner(
         spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
@@ -173,7 +168,6 @@ def apply(scene: Scene, *, anew: bool) -> OperationRecord:
 
 
 def upgrade_in_groups(scene: Scene) -> OperationRecord:
-    """The changed spec, in other key groups and partitions."""
     home, command = scene.home, Upgrade(key_groups=6, partitions=3, canary=1)
     runner = ApplyRunner(
         spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
@@ -182,14 +176,12 @@ def upgrade_in_groups(scene: Scene) -> OperationRecord:
 
 
 def rescale(scene: Scene) -> OperationRecord:
-    """To other key groups and partitions."""
     home, command, groups = scene.home, Rescale(partitions=3), scene.stage.spec().key_groups
     runner = RescaleRunner(spark=scene.spark, home=home, command=command, key_groups=groups)
     return typed(home, command.name, lambda: command.plan(home.name, read_committed_batch(home), groups), runner)
 
 
 def switch(scene: Scene) -> OperationRecord:
-    """To the source that the file names now, from its beginning."""
     home, command, start = scene.home, Switch(start_at="earliest"), Start.of("earliest")
     runner = SwitchRunner(spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), start=start)
     return typed(home, command.name, runner.look, runner)
@@ -207,7 +199,6 @@ def left_for_a_bad_one(scene: Scene) -> None:
 
 
 def roll_it_back(scene: Scene) -> OperationRecord:
-    """To the lineage before."""
     runner = RollbackRunner(spark=scene.spark, home=scene.home, command=Rollback())
     return typed(scene.home, Rollback.name, runner.look, runner)
 
@@ -244,7 +235,6 @@ def saved_and_file_corrected(scene: Scene) -> None:
 
 
 def restore(scene: Scene, command: Restore | None = None) -> OperationRecord:
-    """To the savepoint."""
     kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
     runner = RestoreRunner(
         spark=scene.spark,
@@ -258,14 +248,12 @@ def restore(scene: Scene, command: Restore | None = None) -> OperationRecord:
 
 
 def archived(scene: Scene) -> None:
-    """What came so far is in a table."""
     clicks = [str(file) for file in scene.files[:BEFORE]]
     rows = scene.spark.read.schema(CLICK_COLUMNS).json(clicks)
     rows.coalesce(1).write.format("delta").save(str(scene.stage.root / "archive"))
 
 
 def seed(scene: Scene) -> OperationRecord:
-    """With the archive, and what the source gets from now on."""
     home = scene.home
     done = done_before(home, Seed.name)
     if done is not None:

@@ -41,7 +41,6 @@ class ScriptedPlan:
     decided: Mapping[str, Any] = field(default_factory=dict)
 
     def require_possible(self) -> None:
-        """Raise the error that makes it impossible."""
         if self.refusal is not None:
             raise self.refusal
 
@@ -69,20 +68,16 @@ class ScriptedRunner:
         return self.activated() if self.activated else find_changed_lineage(self.home, record)
 
     def plan_again(self, record: OperationRecord) -> ScriptedPlan:
-        """The plan, after a look."""
         self.look()
         return ScriptedPlan(self.digest or record.digest, self.steps, self.refusal, self.decided)
 
     def last_steps(self) -> tuple[Step, ...]:
-        """What follows the activation."""
         return self.last
 
     def run(self, step: Step, operation: Operation) -> str | None:
-        """Run it on paper."""
         return self.work(step, operation)
 
     def clean_up(self, operation: Operation) -> None:
-        """Count."""
         self.cleaned += 1
 
 
@@ -94,14 +89,12 @@ BY_FILE = Restore(with_file=True, key_groups=8, partitions=4)
 
 
 def decided(**more: object) -> Any:
-    """Whatever a plan of the command needs to know."""
     replay = SimpleNamespace(missing=())
     usual = {"lineage": "old", "batch_id": 7, "stream": "clicks", "leaves": "old", "newest_batch": 7, "replay": replay}
     return SimpleNamespace(**{**usual, "digest": DIGEST, "refusal": None, "changes_something": True, **more})
 
 
 def restore_plan(**more: Any) -> RestorePlan:
-    """Return the plan of a restore that changes nothing."""
     found = RestorePlan(
         stream="clicks",
         savepoint="s1",

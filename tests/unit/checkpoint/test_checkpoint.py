@@ -48,7 +48,6 @@ def write_checkpoint(checkpoint: Path, ends: list[int | None], of: str = EVENTS)
 
 
 def write_offsets(checkpoint: Path, batch_id: int, ends: dict[str, object], version: str = "v1") -> None:
-    """As Spark writes what a batch reads."""
     about = json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 9, "conf": {}})
     lines = [json.dumps(ends[name]) if name in ends else "-" for name in SOURCES]
     (checkpoint / "offsets" / str(batch_id)).write_text("\n".join([version, about, *lines]))

@@ -56,7 +56,6 @@ def home(platform: Platform) -> StreamHome:
 
 
 def begun(home: StreamHome, verb: str = "restore", step: OperationStage = OperationStage.STOPPED) -> OperationRecord:
-    """Leave an operation behind, as a command that was killed does."""
     savepoint = "monday" if verb == "restore" else ""
     record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint)
     record = record.record_step(step)
@@ -125,7 +124,6 @@ def abandon(platform: Platform) -> BaseException | None:
 
 
 def remedy_of_pending(home: StreamHome) -> str:
-    """Return the advice that a start gets while the command is not over."""
     with pytest.raises(OperationPending) as refused:
         require_no_operation(home)
     return remedy_for(refused.value)

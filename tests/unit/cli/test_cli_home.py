@@ -38,7 +38,6 @@ from support.verbs.scripted_runner import ScriptedRunner
 
 @pytest.fixture
 def copy(platform: Platform) -> Platform:
-    """A copy of a home that ran."""
     home = platform.add("visits")
     home.prepare()
     home_id(home.control_base)
@@ -46,7 +45,6 @@ def copy(platform: Platform) -> Platform:
 
 
 def shown(platform: Platform, *flags: str) -> Result:
-    """The result of `sessionizer home` there."""
     return CliRunner().invoke(app, ["home", "--home", str(platform.home), *flags])
 
 

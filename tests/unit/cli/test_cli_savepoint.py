@@ -160,7 +160,6 @@ def test_an_export_overwrites_nothing(
 
 @pytest.fixture
 def native(home: StreamHome, tmp_path: Path) -> SavepointHome:
-    """The native savepoint of a release."""
     with tarfile.open(RELEASES / "0.2.0" / "native.tar.xz") as archive:
         archive.extractall(tmp_path / "release", filter="data")
     (kept,) = (tmp_path / "release").rglob("native")

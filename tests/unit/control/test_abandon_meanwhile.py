@@ -68,14 +68,12 @@ class Meeting:
         self.platform = platform
 
     def wait(self) -> None:
-        """The command, at the moment that the test names."""
         self.command_waits.set()
         assert self.abandon_is_over.wait(WITHIN_S)
 
     def hold(
         self, home: StreamHome, record: OperationRecord, runner: ScriptedRunner
     ) -> tuple[BaseException | None, BaseException | None]:
-        """Run both. Return the errors of ``abandon`` and of the command."""
         with ThreadPoolExecutor() as pool:
             command = pool.submit(carry_out, home, record, "tests", WITHIN_S, runner)
             deadline = time.monotonic() + WITHIN_S

@@ -41,7 +41,6 @@ def job_of(operation: Operation) -> Maintenance:
 
 
 def begun(home: StreamHome) -> Operation:
-    """As a command does, before it has the lease."""
     record = pending_operation(home) or new_operation(home, VERB, DIGEST, "ann", ("old", 7))
     return Operation(home, record, lambda: None)
 

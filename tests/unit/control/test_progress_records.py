@@ -49,7 +49,6 @@ def lineage(home: StreamHome) -> str:
 
 
 def commit(home: StreamHome, lineage: str, batch_id: int) -> None:
-    """As Spark notes that a batch is over."""
     folder = commit_log(home.checkpoint(lineage))
     opened(folder).mkdir(exist_ok=True)
     opened(folder / str(batch_id)).touch()

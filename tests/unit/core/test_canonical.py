@@ -69,7 +69,6 @@ def what_it_comes_to(merged: Merged) -> tuple[Any, ...]:
 
 
 def until(changing: ChangingLog, batches: int, key_groups: int) -> InMemoryGroups:
-    """The stream after so many batches."""
     groups = InMemoryGroups(replace(changing.log.rules, emit_every_ms=30), key_groups)
     take(groups, changing, slice(0, batches))
     return groups
@@ -81,7 +80,6 @@ def take(groups: InMemoryGroups, changing: ChangingLog, which: slice) -> None:
 
 
 def stored(log: Sequence[pa.Table]) -> list[pa.Table]:
-    """As the log is read again."""
     return [decode(encode(table.combine_chunks())) for table in log]
 
 
@@ -153,7 +151,6 @@ def assert_goes_on_in_other_groups(changing: ChangingLog, share: float, before: 
 
 
 def in_other_groups(old: InMemoryGroups, key_groups: int, chance: random.Random) -> InMemoryGroups:
-    """The same stream, its state in so many groups."""
     new = old.fresh(key_groups)
     logs = [group.read() for group in old.groups]
     tables = [table.schema.remove_metadata() for log in logs for table in log]

@@ -199,7 +199,6 @@ VALUES = {
 
 
 def merged(values: pa.Array, batches: list[list[int]]) -> Merged:
-    """Of the one event of one user, sent with these values of its payload."""
     payload = [pa.field("value", values.type)]
     log = []
     for taken in batches:

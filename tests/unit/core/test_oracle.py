@@ -429,7 +429,6 @@ def plain(session: Session) -> tuple[Any, ...]:
 
 
 def facts_of(session: Session, told: ToldSession) -> dict[str, str]:
-    """The facts that the page tells of this session, as they are."""
     found = {
         "client": str(session.client),
         "from": str(session.started_at_ms),

@@ -25,7 +25,6 @@ GROUP = "new_group"
 
 @pytest.fixture
 def divided_at_once() -> Iterator[None]:
-    """Each batch is divided by itself."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "DIVIDED_BYTES", 1)
         yield

@@ -173,7 +173,6 @@ NESTED = [
 
 
 def events(count: int, text: str, key: str = "ann", first: int = 0) -> pa.Table:
-    """One event a millisecond, whose id is its number."""
     numbers = range(first, first + count)
     return pa.table(
         {

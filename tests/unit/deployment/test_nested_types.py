@@ -26,7 +26,6 @@ from support.streams.stage import clicks_spec
 
 
 def values_in(found: Any, tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
-    """The values at the ends of a value, with their paths."""
     if isinstance(tree, str) or found is None:
         yield path, found
     elif isinstance(tree, tuple):

@@ -41,7 +41,6 @@ def file(**changes: Any) -> SpecFile:
 
 @pytest.fixture
 def home(tmp_path: Path) -> StreamHome:
-    """A stream that ran by the good spec."""
     home = StreamHome.of(tmp_path, "visits")
     home.prepare()
     start_lineage(home, spec=new_record(home, spec()))

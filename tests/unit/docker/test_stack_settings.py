@@ -128,7 +128,6 @@ def test_the_stream_of_the_stack_is_that_of_the_demo_but_for_its_source() -> Non
 
 
 def stages() -> dict[str, str]:
-    """The text of each stage of the Dockerfile, by its name."""
     parts = re.split(r"^FROM (\S+) AS (\S+)$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)[1:]
     return {name: f"FROM {base}\n{text}" for base, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
 

@@ -159,8 +159,6 @@ OPEN = {"event_count": 3, "would_end_at": "2026-11-26T10:00:00.000Z", "would_clo
 
 
 def answering(home: StreamHome, answer: Answer) -> threading.Thread:
-    """A thread that answers the first question."""
-
     def reply() -> None:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:

@@ -188,7 +188,6 @@ def test_status_tells_health_and_what_the_advice_does_not(platform: Platform) ->
 
 @pytest.fixture
 def rollback(home: StreamHome) -> OperationRecord:
-    """An automatic rollback from one lineage to another."""
     record = new_operation(home, "rollback", "d", f"{BY_CANARY}new", ("new", 3))
     return replace(record, outcome=Ending.DONE, lineage_to="old")
 

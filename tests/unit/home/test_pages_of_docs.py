@@ -24,7 +24,6 @@ DOCUMENTS = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """What GitHub makes of its headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
@@ -106,7 +105,6 @@ ANY_NAME: Final = ("…", "COMMAND", "commands")
 
 
 def commands_of(page: Path) -> Iterator[str]:
-    """Yield the words after `sessionizer`: in blocks, and between backticks."""
     text = page.read_text(encoding="utf-8")
     for block in BLOCK.findall(text):
         yield from (typed.replace("\\\n", " ") for typed in TYPED.findall(block))
@@ -143,7 +141,6 @@ def unknown_words(command: str) -> Iterator[str]:
 
 
 def options_of(group: Any) -> set[str]:
-    """Return the options of a command and of all commands below it."""
     own = {name for each in group.params for name in each.opts}
     return own.union(*(options_of(each) for each in getattr(group, "commands", {}).values()))
 

@@ -144,7 +144,6 @@ def whole(made: int) -> Held:
 
 
 def damaged(draw: Callable[[st.SearchStrategy[int]], int], content: bytes, garbage: bytes) -> bytes:
-    """Cut it, empty it, or write garbage over a part of it, at a random place."""
     start = draw(st.integers(0, len(content)))
     kind = draw(st.integers(0, 4))
     if kind == 0:
@@ -163,7 +162,6 @@ ODD = (b"v1", b"v1\n{}", b"null", b"[]", b'"x"', b"-1", b"1e400", b"{}", b"9" * 
 
 @cache
 def values_of(content: bytes) -> tuple[tuple[int, int], ...]:
-    """Find where each value of JSON begins and ends."""
     values = re.finditer(rb'(?<=[:\[,])(?:"[^"]*"|[\w.+-]+|\[[^\[\]]*\]|\{[^{}]*\})', content)
     return tuple(match.span() for match in values)
 

@@ -88,7 +88,6 @@ def test_a_statement_less_in_any_module_changes_it(room: str) -> None:
 
 
 def mutants(source: str, draw: random.Random, most: int = 1) -> list[tuple[int, str]]:
-    """Return some copies of ``source``, each without another of its statements that Python runs."""
     tree = ast.parse(source)
     bodies = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef | ast.For | ast.With)]
     places = [
@@ -202,7 +201,6 @@ def test_what_python_runs_is_in_it(before: str, after: str) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the package, to be changed."""
     return Path(shutil.copytree(PACKAGE, tmp_path / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__")))
 
 

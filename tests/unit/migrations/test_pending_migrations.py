@@ -206,7 +206,6 @@ def test_a_difference_names_the_migrations_of_its_own_field() -> None:
 
 
 def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Sequence[Migration]) -> UpgradePlan:
-    """Plan as the command makes it of two specs."""
     documents = (document_of(spec(*before)), document_of(spec(*now)))
     effects = MigrationEffects.of([each.model_dump(mode="json") for each in pending])
     found = tuple(spec_differences(*documents, OpenState(3), SinkColumns(), effects))

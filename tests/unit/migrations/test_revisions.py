@@ -120,7 +120,6 @@ def digests() -> dict[str, str]:
 
 
 def edited(released: dict[str, str], now: dict[str, str]) -> list[str]:
-    """The released revisions that are not what they were, each with its remedy."""
     remedy = "is released and was changed. Restore it, and add a new revision"
     return [f"{name} {remedy}" for name, digest in released.items() if now.get(name) != digest]
 
@@ -152,7 +151,6 @@ def test_another_layout_is_another_revision() -> None:
 
 
 def missing(release: Path) -> list[str]:
-    """The golden files that a release lacks, each with its remedy."""
     remedy = "is missing. Run `python -m support.releases.cut_release` at the tag of the release"
     return [f"{release.name}/{name} {remedy}" for name in GOLDEN_FILES if not (release / name).is_file()]
 

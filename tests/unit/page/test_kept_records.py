@@ -41,13 +41,11 @@ def rows(reader: PageReader) -> list[dict[str, Any]]:
 
 
 def records(platform: Platform) -> list[Path]:
-    """The records of all streams, those of the history once."""
     found = (file for file in (platform.home / "streams").glob("*/control/**/*") if file.is_file())
     return sorted(file for file in found if file.parent.name != "history")
 
 
 def commit(lineage: LineageHome, batch_id: int) -> None:
-    """Write the two records of a lineage that each batch changes."""
     for file in (lineage.batches, lineage.open_sessions):
         write_json(file, {"format": 1, "batch_id": batch_id, "groups": {}})
 
@@ -105,7 +103,6 @@ class Reads:
         return load_stream(file)
 
     def rules(self) -> dict[str, str]:
-        """The rule of each stream."""
         return {row["stream"]: row["health"]["rule"] for row in self._reader.fleet()["streams"]}
 
 

@@ -81,7 +81,6 @@ def closed_in(taken: pa.Table) -> Counter[Any]:
 
 
 def open_in(taken: pa.Table) -> Counter[Any]:
-    """The open events, each with the timeout in force."""
     found = Counter[Any]()
     for table in tables_in(taken, rows.OPEN_EVENTS):
         renamed = table.rename_columns({"clock_ms": "clock"}).drop_columns(["key_group", "admission"])

@@ -159,7 +159,6 @@ LOCAL = {
 
 
 def rows() -> dict[str, str]:
-    """Each setting, and what the page shows as its value."""
     cells = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     return {name: value for named, value, *_ in cells for name in re.findall(r"`([^`]+)`", named)}
 

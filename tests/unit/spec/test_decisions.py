@@ -54,7 +54,6 @@ FILLED: dict[str, Any] = {
 
 
 def fields_of(section: BaseModel, prefix: str = "") -> Iterator[str]:
-    """Every field of the models, as a spec names it."""
     for name, field in type(section).model_fields.items():
         value, path = getattr(section, name), f"{prefix}{field.alias or name}"
         if isinstance(value, BaseModel):

@@ -256,7 +256,6 @@ def test_words_are_the_whole_text(parts: list[str]) -> None:
 
 
 def _left(sql: str) -> str:
-    """The text that is in no word."""
     taken = {at for word in words_of(sql) for at in range(word.start, word.end)}
     return "".join(char for at, char in enumerate(sql) if at not in taken)
 

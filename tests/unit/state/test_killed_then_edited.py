@@ -93,7 +93,6 @@ class Scene:
         return pending_operation(self.home) or record
 
     def type_again(self, record: OperationRecord) -> OperationRecord:
-        """Type the command again, whose file was edited. A restore goes on by the file that it has kept."""
         runner = self._runner(dies=False)
         runner.digest = OTHER if COMMANDS[self.verb].reads_spec and self.verb != Restore.name else DIGEST
         return carry_out(self.home, record, "tests", 1, runner)
@@ -119,7 +118,6 @@ class Scene:
         return ScriptedRunner(home=self.home, work=work, steps=steps, last=last, digest=DIGEST)
 
     def _change(self, step: Step, record: OperationRecord) -> str | None:
-        """Make the decisive change as the real steps do, if ``step`` is one."""
         if isinstance(step, WriteSpec):
             write_lineage_spec(self.home, self.left, LineageSpec(APPROVED, since=epoch_ms()))
             return self.left

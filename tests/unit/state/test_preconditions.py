@@ -63,7 +63,6 @@ def another_operation(home: StreamHome, record: OperationRecord) -> None:
 
 
 def carried_out_elsewhere(home: StreamHome, record: OperationRecord) -> None:
-    """Another terminal has typed the same command."""
     lineage = start_lineage(home)
     twin = new_operation(home, record.verb, record.digest, "bob", (record.lineage_from, 7), savepoint=record.savepoint)
     write_operation(home, replace(twin.record_step(OperationStage.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))

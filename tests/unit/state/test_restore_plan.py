@@ -142,7 +142,6 @@ def test_a_restore_that_keeps_the_spec_asks_for_no_apply() -> None:
 
 
 def judged(*verdicts: Verdict) -> RestorePlan:
-    """Return the plan with the file, which differs in a field of each verdict."""
     found = tuple(Difference(f"rules.{each}", "changed", 1, 2, each, f"it is {each}", "undo it") for each in verdicts)
     return replace(PLAN, by_file=True, differences=found, migrations=("m1 (ab): key",))
 

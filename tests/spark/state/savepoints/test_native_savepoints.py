@@ -112,7 +112,6 @@ def test_a_copy_goes_on_as_the_stream_would_have(
 
 
 def rows_until(stage: Stage, batch_id: int) -> list[dict[str, object]]:
-    """The sessions that were out by then."""
     return [row for row in table_rows(stage.table("sessions")) if row["batch_id"] <= batch_id]
 
 
@@ -166,7 +165,6 @@ def test_tables_are_not_installed(stream: tuple[Stage, ClickFiles], tmp_path: Pa
 
 @pytest.fixture
 def folder(hdfs_folder: UPath) -> DataPath:
-    """As a person would name it."""
     return folder_at(uri_of(hdfs_folder)) / "clicks"
 
 
@@ -293,7 +291,6 @@ def columns() -> list[str]:
 
 
 def as_text(rows: pa.Table) -> dict[str, list[str]]:
-    """Each column in the order of the events' ids."""
     ordered = rows.sort_by("event_id")
     return {
         name: [format_value(value) for value in plain_values(ordered.column(name))] for name in ordered.column_names

@@ -46,8 +46,6 @@ STEPS = ["begun", "logs of the key groups", "state", "open events", "seen files"
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """A stream that has read its files, in several batches."""
-
     stage: Stage
     files: ClickFiles
 
@@ -92,7 +90,6 @@ def last(spark: SparkSession, streamed: Streamed) -> tuple[SavepointHome, Manife
 
 @pytest.fixture(scope="module")
 def earlier(spark: SparkSession, streamed: Streamed) -> tuple[SavepointHome, Manifest]:
-    """Of a batch that the stream has gone on from."""
     return save(spark, streamed, "earlier", batch=1)
 
 

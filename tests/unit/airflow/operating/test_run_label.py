@@ -90,7 +90,6 @@ def test_a_run_has_a_note_from_its_beginning_to_its_end() -> None:
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    """A database of Airflow in memory."""
     engine = create_engine("sqlite://", poolclass=StaticPool)
     DagRun.metadata.create_all(engine)
     with Session(engine) as opened:
@@ -116,7 +115,6 @@ def test_the_note_tells_a_mark_from_work_by_what_the_task_returned(
 
 
 def state_of(task: str) -> dict[str, Any]:
-    """Return the row of a task instance that succeeded, or was marked."""
     return {"id": uuid4(), "task_id": task, "state": "success", "try_number": 1, "pool": "default_pool"}
 
 

@@ -24,8 +24,6 @@ FORM = {"verb": "touch", "stream": "clicks", "times": 3, "gently": True, "words"
 
 @dataclass(frozen=True, kw_only=True)
 class Touch(Command):
-    """Change nothing."""
-
     name: ClassVar = "touch"
     purpose: ClassVar = "change nothing"
 

@@ -49,8 +49,6 @@ from support.processes.fabricated_platform import Platform
 
 @dataclass
 class Client:
-    """Speaks HTTP to the application, without a network."""
-
     app: FastAPI
 
     def get(self, path: str) -> httpx.Response:

@@ -85,7 +85,6 @@ def test_a_broken_spec_has_no_dag_to_unpause(platform: Platform, said: Heard, al
 
 
 def watched(home: StreamHome, *, minutes_ago: int, streams: Path | None = None) -> None:
-    """The last watch ended then."""
     until = epoch_ms() - minutes_ago * MINUTE
     folder = None if streams is None else str(streams)
     WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, until=until, streams=folder))

@@ -50,7 +50,6 @@ SIGNS = [(cause, sign) for cause in QUERY_CAUSES for sign in cause.signs or ["so
 
 
 def death(home: StreamHome, error: Exception) -> DriverStatus:
-    """The driver whose query died of `error`, as the supervisor finds it."""
     return ended_by(home, classify_failure("clicks", error))
 
 
@@ -136,7 +135,6 @@ def test_a_command_in_a_remedy_is_told_as_it_is_typed(home: StreamHome, tmp_path
 
 
 def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
-    """What `sessionizer status` says of the stream, with and without the supervisor's record."""
     streams = platform_home / "specs"
     streams.mkdir()
     platform = Platform(platform_home, streams)

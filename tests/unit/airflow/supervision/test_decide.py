@@ -401,7 +401,6 @@ def decide_on(
 def decide_after(
     causes: Sequence[str | None], unstarted: UnstartedLineage | None = NEW, policy: SupervisionPolicy = POLICY
 ) -> Action:
-    """Decide after drivers that ended by these causes."""
     record = SupervisionRecord()
     drivers = [ended(cause, f"u{number}") for number, cause in enumerate(causes, start=1)]
     for driver in drivers:

@@ -168,8 +168,6 @@ class Day:
 
 
 class Log:
-    """What a logger is used for here."""
-
     def __init__(self, said: Heard) -> None:
         self._said = said
 
@@ -217,7 +215,6 @@ def supervisor_of(home: StreamHome, policy: SupervisionPolicy, said: Heard) -> S
 
 
 def one_watch(supervisor_of_a_run: Supervisor, policy: SupervisionPolicy, watch_until: int) -> object:
-    """What `SuperviseStream` and its trigger do in one run."""
     supervisor_of_a_run.take_over()
     decision = supervisor_of_a_run.settle()
     assert decision is not None

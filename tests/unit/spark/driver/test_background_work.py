@@ -91,7 +91,6 @@ class Query:
         return batch_id
 
     def forget(self, batch_id: int) -> None:
-        """Delete Spark's logs of an old batch, as Spark does."""
         for log in ("offsets", "commits"):
             (self.checkpoint / log / str(batch_id)).unlink()
 
@@ -110,7 +109,6 @@ def query(tmp_path: Path) -> Query:
 
 @pytest.fixture
 def removal(query: Query, monkeypatch: pytest.MonkeyPatch) -> PunctuationRemoval:
-    """A removal that has dealt with batch 0, and keeps no batch."""
     monkeypatch.setattr(punctuation_removal, "epoch_ms", lambda: clock[0])
     clock[0] = 1_000_000
     removal = PunctuationRemoval(query.folder, query.checkpoint, query.said.append, keep=0)

@@ -40,7 +40,6 @@ def files_source(**changed: Any) -> StreamSpec:
 
 @pytest.fixture
 def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of the two files of every batch."""
     folder = tmp_path / "feed"
     folder.mkdir()
     for name in ("10:00 a.json", "b.json"):
@@ -219,7 +218,6 @@ TAKEN_MS = 1_700_000_000_123
 
 
 def take(file: Path) -> dict[str, int]:
-    """Have the file be as it was when it was read."""
     file.touch()
     os.utime(file, ns=(TAKEN_MS * 1_000_000 + 999, TAKEN_MS * 1_000_000 + 999))
     return {str(file): TAKEN_MS}

@@ -72,7 +72,6 @@ def judged(home: StreamHome) -> dict[str, bool]:
 
 
 def chain(home: StreamHome) -> list[str]:
-    """The lineages, the oldest first."""
     parents = {name: origin.parent if origin else None for name, origin in origins_of(home).items()}
     found: list[str] = []
     while len(found) < len(parents):

@@ -41,7 +41,6 @@ def amount_of(session: Session) -> float:
 
 
 def table_of(sessions: Iterable[Session], spent: Callable[[Session], float] | None = None) -> pa.Table:
-    """The rows of ``sessions`` as the table has them."""
     measure = spent or amount_of
     columns = ("session_id", "key", "client", "event_count")
     found = list(sessions)

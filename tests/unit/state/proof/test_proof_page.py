@@ -52,8 +52,6 @@ def proof(*, died: Death | None = None) -> Proof:
 
 
 class Reader(HTMLParser):
-    """What a browser would see of a page."""
-
     def __init__(self) -> None:
         super().__init__()
         self.tags: list[str] = []

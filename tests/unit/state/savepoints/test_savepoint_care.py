@@ -51,7 +51,6 @@ def stream(tmp_path: Path) -> StreamHome:
 
 @pytest.fixture(params=["here", "elsewhere"])
 def folder(request: pytest.FixtureRequest, stream: StreamHome) -> Iterator[DataPath]:
-    """On this machine, and in a store that is none of its folders."""
     if request.param == "here":
         yield stream.savepoints
         return

@@ -38,7 +38,6 @@ def stream(tmp_path: Path) -> StreamHome:
 
 
 def made(ago: int) -> Manifest:
-    """Of batch 7."""
     return manifest_of("s1", batch_id=7, made_at=NOW - ago)
 
 
