@@ -1,6 +1,6 @@
 """Rows leave a table and come back into it, in one commit each. Earlier rows stay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from sessionizer.spark.internals.delta_log import table_property
 from sessionizer.spark.sinks.table_shapes import TableShape
 from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours, require_tables_fit
 from sessionizer.spark.state.restores import table_rows
-from sessionizer.spark.state.restores.table_rows import change_rows, count_changes, delete_rows
+from sessionizer.spark.state.restores.table_rows import change_rows, delete_rows
 from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+from sessionizer.state.restores.row_counts import count_changes_in_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import begun_restore, write_operation
 
@@ -53,6 +54,20 @@ def operation(tmp_path: Path) -> Operation:
     record = begun_restore("20261123T080000-abc123")
     write_operation(home, record)
     return Operation(home, record, lambda: None)
+
+
+def count_changes(
+    spark: SparkSession, stream: str, tables: Sequence[StreamedTable], changes: RowChanges
+) -> list[RowsOfTable]:
+    """Count in both ways, which agree: by Spark, and by Delta's log and files as a plan does."""
+    try:
+        counted = table_rows.count_changes(spark, stream, tables, changes)
+    except (RowsGone, DataAway) as error:
+        with pytest.raises(type(error)):
+            count_changes_in_files(stream, tables, changes)
+        raise
+    assert count_changes_in_files(stream, tables, changes) == counted
+    return counted
 
 
 def rows_in(spark: SparkSession, table: StreamedTable) -> list[tuple[str, int]]:

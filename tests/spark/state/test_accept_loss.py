@@ -16,9 +16,10 @@ from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.moves import LossRunner
 from sessionizer.spark.state.commands.restores import RollbackRunner
-from sessionizer.spark.state.restores.plans import plan_restore
+from sessionizer.spark.state.restores.range_search import SparkFacts
 from sessionizer.state.commands.moves import LossPlan, Switch
 from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.return_plans import plan_restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
@@ -77,7 +78,7 @@ def test_records_that_retention_removed(
     send(kafka_broker, kafka_topic, clicks[:3])
     catch_up(spark, stage)
     saved = savepoint(stage)
-    assert not plan_restore(spark, stage.stream_home, *saved).replay.missing
+    assert not plan_restore(stage.stream_home, *saved, SparkFacts(spark)).replay.missing
     with pytest.raises(InvalidSpec) as caught:
         loss_of(spark, stage).look()
     assert (caught.value.field, caught.value.value) == ("--accept-loss", "given")
@@ -87,7 +88,9 @@ def test_records_that_retention_removed(
     assert isinstance(source, KafkaSource)
     assert oldest_offsets(spark, source, [f"{kafka_topic}-0"]) == {f"{kafka_topic}-0": 5}
     assert died_of(spark, stage) == "source_data_loss"
-    assert plan_restore(spark, stage.stream_home, *saved).replay.missing == (str(Records(kafka_topic, 0, 3, 5)),)
+    assert plan_restore(stage.stream_home, *saved, SparkFacts(spark)).replay.missing == (
+        str(Records(kafka_topic, 0, 3, 5)),
+    )
     plan = accept_loss(spark, stage)
     assert plan.lost == (str(Records(kafka_topic, 0, 3, 5)),)
     with pytest.raises(EventsGone):  # its rows would be deleted, and the records are not there to read again
@@ -109,7 +112,7 @@ def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: Ka
     send(kafka_broker, kafka_topic, [click("ann", f"new{number}", 5 + number) for number in range(4)])
     with pytest.raises(SourceReplaced):
         catch_up(spark, stage)
-    assert plan_restore(spark, stage.stream_home, *saved).replay.missing
+    assert plan_restore(stage.stream_home, *saved, SparkFacts(spark)).replay.missing
     left = stage.lineage
     plan = accept_loss(spark, stage)
     assert plan.lost

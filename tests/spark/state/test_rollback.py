@@ -11,8 +11,9 @@ from sessionizer.control.records.operation_record import Ending, OperationStage,
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.spark.state.commands import restores
 from sessionizer.spark.state.commands.restores import RollbackRunner
-from sessionizer.spark.state.restores.plans import plan_rollback
+from sessionizer.spark.state.restores.range_search import SparkFacts
 from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.return_plans import plan_rollback
 from support.expected.landed import assert_as_defined
 from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
@@ -39,13 +40,13 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     catch_up(spark, moved)
     first = moved.lineage
     with pytest.raises(NoWayBack, match="without the state"):
-        plan_rollback(spark, moved.stream_home)
+        plan_rollback(moved.stream_home, SparkFacts(spark))
 
     moved.write_spec({**clicks_spec(gap_timeout="5 seconds"), "key_groups": 6})  # a bad release: too many sessions
     second = reseed(spark, moved)
     moved.bring(files[1:3])
     catch_up(spark, moved)
-    plan = plan_rollback(spark, moved.stream_home)
+    plan = plan_rollback(moved.stream_home, SparkFacts(spark))
     assert (plan.leaves, plan.verb, plan.lineage) == (second, "rescale", first)
     assert plan.tables[0].rows > 0
     assert plan.replay.items == 2

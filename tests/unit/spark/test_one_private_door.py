@@ -18,10 +18,10 @@ from sessionizer.launch.driver_environment import PLAIN_SPARK, launch_settings, 
 from sessionizer.launch.installation import jar_folder
 from sessionizer.spark import session
 from sessionizer.spark.failures.query_failure import classify_failure
-from sessionizer.spark.internals.delta_log import parts_that_tell
 from sessionizer.spark.internals.java_errors import door
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES, TableShape
+from sessionizer.state.lineages.table_snapshot import parts_that_tell
 from sessionizer.stream_spec.document.names import parse_duration, variable_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.operating.approval import DEFAULTS as OF_APPROVALS

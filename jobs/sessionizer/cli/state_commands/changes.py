@@ -47,6 +47,7 @@ from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.command import Command, Plan
 from sessionizer.state.commands.moves import Rescale, Switch, decide_switch, require_switch
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
+from sessionizer.state.commands.return_plans import FileFacts, plan_restore_from_files, plan_rollback
 from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import Prove, new_lineage
 from sessionizer.state.commands.upgrades import Apply, Upgrade
@@ -115,7 +116,10 @@ class RestoreCourse(CommandCourse[Restore]):
             )
         elif self.command.reads_file:
             self.spec = stream_spec(self.shared.streams, self.shared.stream)
-        return True
+        if self.pending is not None:
+            return True
+        with self.held():
+            return self.plan_without_spark(lambda: plan_restore_from_files(self.where, *self.found, self.command))
 
     def held(self) -> AbstractContextManager[object]:
         """Keep the savepoint from removal."""
@@ -136,6 +140,7 @@ class RestoreCourse(CommandCourse[Restore]):
             manifest=manifest,
             begun=begun,
             spec=self.spec,
+            found=None if self.plan is None else self.plan.decision,
         )
 
     def done(self, record: OperationRecord) -> None:
@@ -156,6 +161,7 @@ class RollbackCourse(CommandCourse[Rollback]):
         if self.pending is None:
             back, leaves = rollback_of(self.where)
             self.is_approved(decide_rollback(self.where.name, leaves, back.lineage))
+            return self.plan_without_spark(lambda: self.command.plan(plan_rollback(self.where, FileFacts())))
         return True
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Rollback]:

@@ -59,6 +59,7 @@ from sessionizer.state.commands.command import Command, Option, Plan
 from sessionizer.state.commands.registry import command_of
 from sessionizer.state.commands.steps import Canary, StartLineage, Stop
 from sessionizer.state.downtime import downtime_of
+from sessionizer.state.lineages.table_snapshot import SparkNeeded
 from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -277,6 +278,14 @@ class CommandCourse(ABC, Generic[Asked]):
                 typer.echo(f"to run it: the same command with --approve {plan.digest}")
         self._keep(plan, plan.leaves, lines, possible=plan.is_possible)
         return self.is_approved(plan)
+
+    def plan_without_spark(self, make: Callable[[], Plan[Any]]) -> bool:
+        """Show the plan that ``make`` returns. Return whether Spark is needed: to carry it out, or to make the plan."""
+        try:
+            plan = make()
+        except SparkNeeded:
+            return True
+        return self.take_up(plan)
 
     def goes_on(self, pending: OperationRecord) -> bool:
         """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""

@@ -9,8 +9,7 @@ Spark's own readers: the newest checkpoint and the commits after it.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable
@@ -18,15 +17,13 @@ from delta.tables import DeltaTable
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.internals.java_errors import door
+from sessionizer.state.lineages.table_snapshot import parts_that_tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DOOR: Final = "Delta's log"
 _TRANSACTION: Final = "txn struct<appId: string, version: bigint>"
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
-_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
-"""A whole checkpoint, one of several parts with their number, or one that is named by a UUID."""
 
 
 def last_version(spark: SparkSession, location: str, application: str) -> int:
@@ -123,24 +120,6 @@ def read_transaction_version(snapshot: Any, application: str) -> int:  # noqa: A
         if one.appId() == application:
             return int(one.version())
     return -1
-
-
-def parts_that_tell(names: Iterable[str]) -> list[str]:
-    """Choose the ``names`` in a table's log that together have all its transactions, by Delta's protocol.
-
-    The newest checkpoint that is whole, all its parts, and the commits after it.
-    """
-    checkpoints: dict[int, list[tuple[str, int]]] = {}
-    commits: dict[int, str] = {}
-    for name in sorted(names):
-        if (commit := _COMMIT.fullmatch(name)) is not None:
-            commits[int(commit[1])] = name
-        elif (part := _CHECKPOINT.fullmatch(name)) is not None:
-            checkpoints.setdefault(int(part[1]), []).append((name, int(part[2] or 1)))
-    whole = [version for version, parts in checkpoints.items() if len(parts) >= min(count for _, count in parts)]
-    newest = max(whole, default=-1)
-    told = [name for name, _ in checkpoints.get(newest, [])]
-    return told + [name for version, name in commits.items() if version > newest]
 
 
 def _snapshot(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object

@@ -114,6 +114,11 @@ class Restore(Command):
         """Whether it needs the stream's file: a later edit of its key groups ends a rescale."""
         return self.with_file or self.key_groups is not None
 
+    @property
+    def divides_anew(self) -> bool:
+        """Whether the new lineage may be divided otherwise than the savepoint."""
+        return self.key_groups is not None or self.partitions is not None
+
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
         return self.make_plan(

@@ -57,6 +57,10 @@ class BatchRange:
     after: int
     until: int | None
 
+    def has(self, batch_id: int) -> bool:
+        """Whether the batch is one of them."""
+        return self.after < batch_id and (self.until is None or batch_id <= self.until)
+
 
 def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None]) -> Path:
     """Return the path that ends with ``lineage`` after its batch ``until``. None means after its newest batch.

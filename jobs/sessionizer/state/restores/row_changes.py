@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sessionizer.home.names import check_identifier
+from sessionizer.errors import DataAway, RowsGone
+from sessionizer.home.names import check_identifier, is_identifier
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import SinkFolder
 from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Path, Segment, batches_only_on
-from sessionizer.state.lineages.table_changes import has_recorded_rows
+from sessionizer.state.lineages.table_changes import OF_OPERATION, has_recorded_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,16 @@ class RowChanges:
     def missing_rows(self) -> str:
         """Condition, in SQL, of the rows that come back. Raises InvalidSpec for an invalid id."""
         return " OR ".join(map(_condition, self.missing)) or "false"
+
+    @property
+    def deleted(self) -> tuple[BatchRange, ...]:
+        """Batches whose rows leave."""
+        others = (BatchRange(lineage, BEFORE_THE_FIRST, None) for lineage in self.others)
+        return (*(BatchRange(each.lineage, each.until, None) for each in self.path if each.until is not None), *others)
+
+    def add_writers(self, wrote: Iterable[str]) -> RowChanges:
+        """Return the changes of tables with transactions of ``wrote``, most of which are lineages of the stream."""
+        return self.add_lineages(name for name in wrote if is_identifier(name) and not name.startswith(OF_OPERATION))
 
     def add_lineages(self, lineages: Iterable[str]) -> RowChanges:
         """Return the changes of tables that ``lineages`` wrote to: rows of those that no record knows leave, too.
@@ -86,6 +97,14 @@ class RowsOfTable:
     def rows_back(self) -> int:
         """Number of rows that come back."""
         return sum(self.back.values())
+
+
+def require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
+    """Raise DataAway if a ``table`` that is not there has rows, and RowsGone if rows of it should come back."""
+    if table.has_rows:
+        raise DataAway(stream, f"the table {table.name}", table.location)
+    if changes.missing and table.version is not None:
+        raise RowsGone(stream, table.location, table.version, "the table is not there")
 
 
 def changes_to(target: Path, active: Path, known: Iterable[str]) -> RowChanges:

@@ -11,13 +11,12 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
-from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord
-from sessionizer.deployment.differences import Division, OpenState, Side, refused
+from sessionizer.deployment.differences import Division, refused
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.deployment.upgrade_planning import choose_groups, describe_pending, judge_file
+from sessionizer.deployment.upgrade_planning import choose_groups
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import newest_version
@@ -42,10 +41,15 @@ from sessionizer.spark.state.commands.runner import FileRunner, SparkRunner
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents
 from sessionizer.spark.state.open_events import FirstLog, KeptState
-from sessionizer.spark.state.restores.plans import (
+from sessionizer.spark.state.restores.range_search import SparkFacts
+from sessionizer.spark.state.savepoints.saved_state import SavedState, has_table, read_saved_files, read_saved_state
+from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
+from sessionizer.state.commands.return_plans import (
     can_lead_back,
     changes_before,
     changes_of,
+    judge_saved,
     plan_restore,
     plan_rollback,
     replay_now,
@@ -53,15 +57,12 @@ from sessionizer.spark.state.restores.plans import (
     tables_before,
     tables_of,
 )
-from sessionizer.spark.state.savepoints.saved_state import SavedState, has_table, read_saved_files, read_saved_state
-from sessionizer.state.commands.command import Plan
-from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
 from sessionizer.state.commands.steps import KeepExcludedRanges, KeepSpec, PrepareTables, WriteFinishedSessions
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_saved_spec
-from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
+from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.rules import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -71,31 +72,41 @@ class RestoreRunner(FileRunner[Restore]):
     """Runner of a restore of the stream to ``savepoint``.
 
     ``begun``: excluded ranges of a restore that was begun. ``spec``: the stream's file, if the command reads it.
+    ``found``: a plan that was made before.
     """
 
     savepoint: SavepointHome
     manifest: Manifest
     begun: ExcludedRanges | None = None
     spec: StreamSpec | None = None
-    _found: RestorePlan | None = field(default=None, init=False)
+    found: RestorePlan | None = None
     _examined: Examined | None = field(default=None, init=False)
 
     def look(self) -> Plan[RestorePlan]:
         """Make the plan. Writes nothing. Raises the errors of ``plan_restore``, and InvalidSpec, MigrationRefused."""
-        terms, exclude = self.command.terms, self.command.exclude
-        found = plan_restore(self.spark, self.home, self.savepoint, self.manifest, exclude, self.begun, canary=terms)
-        is_as_saved = not self.command.reads_file and self.command.partitions is None
-        self._found = found if is_as_saved else self._judge(found)
-        return self.command.plan(self._found)
+        command, facts = self.command, SparkFacts(self.spark)
+        found = plan_restore(
+            self.home, self.savepoint, self.manifest, facts, command.exclude, self.begun, canary=command.terms
+        )
+        if command.reads_file or command.divides_anew:
+            spec, same = self._new_spec, frozenset[str]()
+            if command.with_file:
+                same = self.same_to_spark(self.manifest.spec, spec)
+            found = judge_saved(found, self.home, self.manifest, command, spec, self._pending, same)
+            if command.with_file and not refused(found.differences):
+                types = self._migrated(self.home.seeds, None).kept if self._pending else self.manifest.kept
+                self._examined = self.examine_file(spec, types)
+        self.found = found
+        return command.plan(found)
 
     def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
         """Look once more at the events that the stream reads again, and for a way back. A savepoint does not change."""
-        if self._found is None:
+        if self.found is None:
             return self.look()
         if record.is_past_return:
-            return self.command.plan(self._found)
-        replay = replay_now(self.spark, self.home, self.savepoint, self.manifest, self._out)
-        return self.command.plan(replace(self._found, replay=replay, leads_back=can_lead_back(self.home)))
+            return self.command.plan(self.found)
+        replay = replay_now(self.home, self.savepoint, self.manifest, SparkFacts(self.spark), self._out)
+        return self.command.plan(replace(self.found, replay=replay, leads_back=can_lead_back(self.home)))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a restore has."""
@@ -128,28 +139,6 @@ class RestoreRunner(FileRunner[Restore]):
                 events = migrated.migrate(spec.key_groups)
             transfer = self._transfer(saved, migrated, operation)
             self.start_with(events, transfer, spec, division.partitions, operation, self._examined)
-
-    def _judge(self, found: RestorePlan) -> RestorePlan:
-        """Judge each difference from the savepoint, as an upgrade does. Spark examines a file that is not refused."""
-        manifest, spec, command = self.manifest, self._new_spec, self.command
-        kept = replace(manifest.fingerprint, configuration={PARTITIONS: manifest.fingerprint.configuration[PARTITIONS]})
-        before = Side(manifest.spec, kept, manifest.checkpoint_format, manifest.revision)
-        document = document_of(spec) if command.with_file else {**manifest.spec, "key_groups": spec.key_groups}
-        state = OpenState(manifest.counts.sessions if manifest.counts else None, manifest.payload_types)
-        same = self.same_to_spark(manifest.spec, spec) if command.with_file else frozenset()
-        sides = before, replace(before, spec=document).divide(command.partitions)
-        found = replace(
-            found,
-            spec=spec_fingerprint(spec),
-            by_file=command.with_file,
-            differences=judge_file(self.home, sides, spec, state, self._pending, same),
-            accepted=tuple(sorted(set(command.accept))),
-            migrations=describe_pending(self._pending),
-        )
-        if command.with_file and not refused(found.differences):
-            types = self._migrated(self.home.seeds, None).kept if self._pending else manifest.kept
-            self._examined = self.examine_file(spec, types)
-        return found
 
     @cached_property
     def _new_spec(self) -> StreamSpec:
@@ -242,8 +231,8 @@ class RestoreRunner(FileRunner[Restore]):
 
     @property
     def _out(self) -> ExcludedRanges:
-        assert self._found is not None  # noqa: S101  the executor plans first
-        return self._found.excluded_ranges
+        assert self.found is not None  # noqa: S101  the executor plans first
+        return self.found.excluded_ranges
 
 
 @dataclass(kw_only=True)
@@ -258,7 +247,7 @@ class RollbackRunner(SparkRunner[Rollback]):
 
         Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
         """
-        self._found = plan_rollback(self.spark, self.home)
+        self._found = plan_rollback(self.home, SparkFacts(self.spark))
         return self.command.plan(self._found)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:

@@ -1,33 +1,31 @@
-"""A look at the source for the ranges that a restore excludes. Reads no row, changes nothing."""
+"""Facts of a restore's or a rollback's plan that Spark tells, such as the ranges of the source that are excluded.
+
+Reads no row of the source, and changes nothing.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
-from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
-from sessionizer.checkpoint.log_entries import read_begun_batch
+from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
 from sessionizer.home.roots import folder_at, is_uri, resolve_place
 from sessionizer.home.stream_home import SavepointHome, StreamHome
-from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.excluded_ranges import (
-    NOTHING_EXCLUDED,
-    ExcludedRange,
-    ExcludedRanges,
-    Records,
-    read_excluded_ranges,
-)
-from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.lineage.excluded_ranges import ExcludedRange, Records
 from sessionizer.spark.ingest.source import check_reachable
-from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
+from sessionizer.spark.state.lineages.source_beginning import files_there, list_lost_events, offsets_at
+from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files
 from sessionizer.state.commands.moves import Edge, Start
-from sessionizer.state.lineages.committed_batch import FILES
+from sessionizer.state.commands.return_plans import carried_ranges, files_read
+from sessionizer.state.lineages.table_snapshot import SparkNeeded
 from sessionizer.state.restores.ranges import (
     FLAG,
     FileNames,
@@ -45,8 +43,50 @@ from sessionizer.state.restores.ranges import (
     records_in_span,
     remarks_on_files,
 )
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+from sessionizer.state.restores.row_counts import count_changes_in_files
 from sessionizer.state.savepoints.manifest import Manifest, read_saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
+from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFacts:
+    """Facts that ``spark`` tells. Rows are counted from files first, because that takes no job."""
+
+    spark: SparkSession
+
+    @property
+    def spark_version(self) -> str:
+        """Version of the running Spark."""
+        return self.spark.version
+
+    def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
+        """Count the rows that leave each table and come back. Raises as ``table_rows.count_changes``."""
+        try:
+            return count_changes_in_files(stream, tables, changes)
+        except SparkNeeded:
+            return count_changes(self.spark, stream, tables, changes)
+
+    def read_saved_files(self, savepoint: SavepointHome, manifest: Manifest) -> Sequence[SeenFile]:
+        """Return the files that the source had read after the savepoint's batch, if it is a folder of files."""
+        return read_saved_files(self.spark, savepoint, manifest)
+
+    def resolve_ranges(
+        self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
+    ) -> ResolvedRanges:
+        """Resolve the ``typed`` exclusions in the source. Raises InvalidSpec, SourceUnreachable, DamagedFile."""
+        return resolve_ranges(self.spark, home, savepoint, manifest, typed)
+
+    def list_lost_events(
+        self,
+        home: StreamHome,
+        spec: StreamSpec,
+        offset: Any,  # noqa: ANN401  JSON
+        noted: Mapping[str, str],
+    ) -> tuple[str, ...]:
+        """List the events after ``offset`` that a topic or table no longer has, as texts."""
+        return list_lost_events(self.spark, home, spec, offset, noted)
 
 
 def resolve_ranges(
@@ -59,21 +99,10 @@ def resolve_ranges(
     """
     looking = _Looking(spark, home, savepoint, manifest)
     found = [looking.found(each) for each in dict.fromkeys(typed)]
-    saved = ExcludedRanges.from_json(manifest.excluded_ranges) if manifest.excluded_ranges else NOTHING_EXCLUDED
-    carried = read_excluded_ranges(home, manifest.lineage).and_also(saved.ranges)
     ranges = [each for some, _ in found for each in some]
-    return combine_ranges(carried, ranges, [remark for _, remarks in found for remark in remarks])
-
-
-def files_read(home: StreamHome) -> list[SeenFile]:
-    """Return the files that the active lineage has read of a source of files, whether they still exist or not."""
-    lineage = active_lineage(home)
-    if lineage is None:
-        return []
-    spec, newest = SPEC_FILE.of(home, lineage).require(), read_begun_batch(home.checkpoint(lineage))
-    if newest is None or (spec is not None and spec.document["source"]["format"] != FILES):
-        return []
-    return read_seen_files(home.checkpoint(lineage), newest)
+    return combine_ranges(
+        carried_ranges(home, manifest), ranges, [remark for _, remarks in found for remark in remarks]
+    )
 
 
 class _Looking:

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from sessionizer.checkpoint.state_files import Operator
 from sessionizer.control.operation import Operation
 from sessionizer.counts import count_text
-from sessionizer.errors import DataAway, RowsGone, RowsLeft
-from sessionizer.home.names import is_identifier
+from sessionizer.errors import RowsGone, RowsLeft
 from sessionizer.spark.failures.query_failure import retry_conflicts, store_failure
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_versions
@@ -28,7 +27,7 @@ from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.table_changes import OF_OPERATION
-from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, require_none_missing
 
 if TYPE_CHECKING:
     from sessionizer.inspection.inspect import Inspection
@@ -113,7 +112,7 @@ def delete_rows(
 
 def _count_table(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> RowsOfTable:
     if not table_exists(spark, table.name, table.location):
-        _require_none_missing(stream, table, changes)
+        require_none_missing(stream, table, changes)
         return RowsOfTable(table.name, table.location, {})
     leaving = _count_by_day(_now(spark, table).where(changes.deleted_rows))
     return RowsOfTable(table.name, table.location, leaving, _count_back(spark, stream, table, changes))
@@ -134,15 +133,7 @@ def _count_back(spark: SparkSession, stream: str, table: StreamedTable, changes:
 def _changes_of(spark: SparkSession, tables: Iterable[StreamedTable], changes: RowChanges) -> RowChanges:
     """Return the changes of ``tables``, with rows of lineages that a home put back from a backup does not know."""
     there = (table.location for table in tables if table_exists(spark, table.name, table.location))
-    wrote = (name for location in there for name in last_versions(spark, location))
-    return changes.add_lineages(name for name in wrote if is_identifier(name) and not name.startswith(OF_OPERATION))
-
-
-def _require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
-    if table.has_rows:
-        raise DataAway(stream, f"the table {table.name}", table.location)
-    if changes.missing and table.version is not None:
-        raise RowsGone(stream, table.location, table.version, "the table is not there")
+    return changes.add_writers(name for location in there for name in last_versions(spark, location))
 
 
 def _bring_back(
