@@ -48,12 +48,9 @@ from support.fixtures.reviewed import Reviewed
 FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
 
 
-def test_driver_call() -> None:
+def test_calls_of_a_driver_and_of_a_report() -> None:
     call = DriverCall(stream="clicks", uid="0123ab", folders=FOLDERS)
     assert call.argv() == ("run", "clicks", "--uid", "0123ab", "--home", "/data", "--streams", "/specs")
-
-
-def test_report_call() -> None:
     assert report_argv(FOLDERS, "clicks")[:2] == ("report", "clicks")
 
 
@@ -155,12 +152,8 @@ def test_no_process_of_spark_has_the_locale_of_its_machine() -> None:
     assert submitter_environment(arabic)["LC_ALL"] == "C.UTF-8"
 
 
-def test_a_cluster_is_not_told_of_our_python() -> None:
-    assert "PYSPARK_PYTHON" not in submitter_environment({"PATH": "/bin"})
-
-
-def test_yarn_is_not_handed_our_folders() -> None:
-    """It would put a PYTHONPATH of ours before what the job brings along."""
+def test_a_cluster_is_told_neither_of_our_python_nor_of_our_folders() -> None:
+    """YARN would put a PYTHONPATH of ours before what the job brings along."""
     assert submitter_environment({"PATH": "/bin", "PYTHONPATH": "/opt/ours"}).keys() == {"LC_ALL", "PATH"}
 
 
@@ -172,8 +165,13 @@ def connect(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
 
 
 def target(monkeypatch: pytest.MonkeyPatch, host: str = "spark://one:7077", **extra: str) -> SparkTarget:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": host, "extra": extra}))
+    connection = {"conn_type": "spark", "host": host, "extra": {name.replace("_", "-"): extra[name] for name in extra}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     return SparkTarget.of("spark_default")
+
+
+def on_kubernetes(monkeypatch: pytest.MonkeyPatch, deploy_mode: str) -> SparkTarget:
+    return target(monkeypatch, "k8s://https://kubernetes:6443", deploy_mode=deploy_mode, namespace="streams")
 
 
 @pytest.mark.parametrize(
@@ -213,10 +211,7 @@ def test_each_kind_of_store_has_its_variables(
 ) -> None:
     connect(monkeypatch, **fields)
     assert store_variables(target(monkeypatch), NAMED) == variables
-
-
-def test_without_the_setting_no_connection_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert store_variables(target(monkeypatch), {}) == {}
+    assert store_variables(target(monkeypatch), {}) == {}, "without the setting no connection is looked for"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +221,7 @@ def test_without_the_setting_no_connection_is_looked_for(monkeypatch: pytest.Mon
         ({"conn_type": "postgres", "password": "secret"}, {}, "type"),
         (
             {"conn_type": "aws", "password": "secret"},
-            {"host": "yarn", "deploy-mode": "cluster"},
+            {"host": "yarn", "deploy_mode": "cluster"},
             "the deploy mode of the driver",
         ),
     ],
@@ -245,11 +240,6 @@ def test_what_cannot_give_keys_to_a_driver_is_refused(
 JARS = Path("/shared/jars")
 APPLICATION = Path("/shared/jobs/main.py")
 ARCHIVE = PackageArchive(Path("/shared/jobs/sessionizer"), Path("/shared/home/packages"))
-
-
-def connect_of_spark_connections(monkeypatch: pytest.MonkeyPatch, host: str, **extra: Any) -> None:
-    connection = {"conn_type": "spark", "host": host, "extra": {name.replace("_", "-"): extra[name] for name in extra}}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
 
 
 @pytest.mark.parametrize(
@@ -289,63 +279,52 @@ def test_connection_that_cannot_run_drivers(
     host: str, extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
-    connect_of_spark_connections(monkeypatch, host, **extra)
     with pytest.raises(UnusableConnection, match=message):
-        SparkTarget.of("spark_default")
+        target(monkeypatch, host, **extra)
 
 
 def test_kubernetes_needs_the_provider_s_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(spark_submit, "kube_client", raising=False)
-    connect_of_spark_connections(
-        monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="cluster", namespace="streams"
-    )
     with pytest.raises(KubernetesSupportMissing, match="spark_default"):
-        SparkTarget.of("spark_default")
+        on_kubernetes(monkeypatch, "cluster")
 
 
 def test_pods_are_told_of_files_that_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
-    connect_of_spark_connections(
-        monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="cluster", namespace="streams"
-    )
-    assert SparkTarget.of("spark_default").address(APPLICATION) == "local:///shared/jobs/main.py"
-    connect_of_spark_connections(
-        monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="client", namespace="streams"
-    )
-    assert SparkTarget.of("spark_default").address(APPLICATION) == "/shared/jobs/main.py"
+    assert on_kubernetes(monkeypatch, "cluster").address(APPLICATION) == "local:///shared/jobs/main.py"
+    assert on_kubernetes(monkeypatch, "client").address(APPLICATION) == "/shared/jobs/main.py"
 
 
-def test_a_standalone_master_hands_our_package_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect_of_spark_connections(monkeypatch, "spark://one:7077")
-    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
-    assert options["conf"] == {"spark.executorEnv.LC_ALL": "C.UTF-8"}
+LOCALE = {"spark.executorEnv.LC_ALL": "C.UTF-8"}
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "conf"),
+    [
+        ("spark://one:7077", {}, LOCALE),
+        ("yarn", {"deploy_mode": "client"}, LOCALE),
+        ("yarn", {"deploy_mode": "cluster"}, {**LOCALE, "spark.yarn.appMasterEnv.LC_ALL": "C.UTF-8"}),
+    ],
+)
+def test_a_standalone_master_and_yarn_hand_our_package_on(
+    monkeypatch: pytest.MonkeyPatch, host: str, extra: dict[str, str], conf: dict[str, str]
+) -> None:
+    options = target(monkeypatch, host, **extra).options(JARS, ARCHIVE)
     assert options["py_files"] == str(ARCHIVE.place)
+    assert options["conf"] == conf, "nothing is looked for by its path"
 
 
 def test_our_package_is_found_by_its_path_where_nothing_hands_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
-    connect_of_spark_connections(
-        monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="client", namespace="streams"
-    )
-    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
-    assert options["conf"] == {"spark.executorEnv.PYTHONPATH": "/shared/jobs", "spark.executorEnv.LC_ALL": "C.UTF-8"}
+    options = on_kubernetes(monkeypatch, "client").options(JARS, ARCHIVE)
+    assert options["conf"] == {"spark.executorEnv.PYTHONPATH": "/shared/jobs", **LOCALE}
     assert options["py_files"] is None
-
-
-@pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_yarn_hands_our_package_on(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect_of_spark_connections(monkeypatch, "yarn", deploy_mode=mode)
-    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
-    assert options["py_files"] == str(ARCHIVE.place)
-    driver = {"spark.yarn.appMasterEnv.LC_ALL": "C.UTF-8"} if mode == "cluster" else {}
-    assert options["conf"] == {"spark.executorEnv.LC_ALL": "C.UTF-8", **driver}, "nothing is looked for by its path"
 
 
 def test_drivers_with_a_python_of_their_own_get_nothing_of_airflows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSIONIZER_PYTHON", "/opt/driver/bin/python")
     monkeypatch.setenv("PATH", "/airflow/bin")
-    connect_of_spark_connections(monkeypatch, "local[2]")
-    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
+    options = target(monkeypatch, "local[2]").options(JARS, ARCHIVE)
     assert options["env_vars"] == {
         "PYSPARK_PYTHON": "/opt/driver/bin/python",
         "PATH": f"/opt/driver/bin{os.pathsep}/airflow/bin",
@@ -357,17 +336,15 @@ def test_drivers_with_a_python_of_their_own_get_nothing_of_airflows(monkeypatch:
 
 
 def test_where_yarn_is_asked_may_stand_in_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect_of_spark_connections(monkeypatch, "yarn", deploy_mode="cluster", resource_manager="http://rm:8088")
-    assert SparkTarget.of("spark_default").resource_manager == "http://rm:8088"
-    connect_of_spark_connections(monkeypatch, "yarn", deploy_mode="cluster")
-    assert SparkTarget.of("spark_default").resource_manager is None
+    asked = target(monkeypatch, "yarn", deploy_mode="cluster", resource_manager="http://rm:8088")
+    assert asked.resource_manager == "http://rm:8088"
+    assert target(monkeypatch, "yarn", deploy_mode="cluster").resource_manager is None
 
 
 def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect_of_spark_connections(monkeypatch, "local[2]")
     jars = tmp_path / "spark"
     class_archive(jars).touch()
-    conf = SparkTarget.of("spark_default").options(jars, ARCHIVE)["conf"]
+    conf = target(monkeypatch, "local[2]").options(jars, ARCHIVE)["conf"]
     assert conf == {**launch_settings(jars), "spark.executorEnv.PYTHONPATH": "/shared/jobs"}
     options = shlex.split(conf["spark.driver.defaultJavaOptions"])
     assert f"-XX:SharedArchiveFile={jars}.jsa" in options
