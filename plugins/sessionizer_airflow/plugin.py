@@ -11,8 +11,8 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from sessionizer_airflow import listener
 from sessionizer_airflow.alerting.notification import WatchBegins
-from sessionizer_airflow.listener import marks, run_notes
 from sessionizer_airflow.pages.links import (
     PREFIX,
     STREAMS,
@@ -35,5 +35,5 @@ class SessionizerPlugin(AirflowPlugin):
     ]
     external_views: list[Any] = views()
     operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink()]  # noqa: RUF012 - as declared
-    listeners: list[Any] = [marks, run_notes]  # noqa: RUF012 - as declared
+    listeners: list[Any] = [listener]  # noqa: RUF012 - as declared
     deadline_references: list[Any] = [WatchBegins]  # noqa: RUF012 - as declared

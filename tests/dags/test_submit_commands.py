@@ -10,9 +10,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.launching.connection import SparkTarget
-from sessionizer_airflow.launching.spark_submit import DriverCall
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
+from sessionizer_airflow.launching.spark_submit import DriverCall, SparkTarget
 from sessionizer_airflow.operating.jobs import OperateJob
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream

@@ -17,7 +17,7 @@ import yaml
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
 from sessionizer.control.records.process_records import EXIT_FILE, request_stop
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, LaunchRecord, request_stop
 from sessionizer.home.local_files import LIMIT_BYTES, BoundedLog
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project

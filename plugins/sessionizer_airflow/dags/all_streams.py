@@ -17,10 +17,10 @@ from sessionizer_airflow.operators.scheduled import (
     StreamsTask,
     TakeSavepoint,
     prune_savepoints,
+    runs_to_begin,
     streams_due_for_compaction,
     streams_due_for_savepoints,
 )
-from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import platform_dag_options
 from sessionizer_airflow.reports import report_assets, report_orphans, report_stuck, report_unwatched
 

@@ -12,7 +12,6 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer_airflow.errors import say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan
-from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import (
     CarryOut,
     MakePlan,
@@ -21,7 +20,7 @@ from sessionizer_airflow.operating.jobs import (
     ReadForm,
     SendTestAlert,
 )
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, purposes
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, form_of, purposes
 from sessionizer_airflow.operating.results import CARRY_OUT, tell_of_failure, tell_of_scheduled_failure
 from sessionizer_airflow.project import platform_dag_options
 

@@ -21,8 +21,8 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.process_records import SUBMITTED
 from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
 from sessionizer.redaction import redact_and_cut
-from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.local import DriverObservation, cause_of_exit
+from sessionizer_airflow.launching.spark_submit import DRIVER_VARIABLES, Manager
 
 FOLDERS: Final = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
 """Environment variables that name the folder of a cluster's configuration, as spark-submit reads them."""

@@ -36,8 +36,15 @@ from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_tes
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.spark_submit import carry_out_argv, savepoint_argv
-from sessionizer_airflow.operating.form import DatabaseUser, require_user
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
+from sessionizer_airflow.operating.request import (
+    PROMOTE,
+    SAVEPOINT,
+    TEST_ALERT,
+    DatabaseUser,
+    Request,
+    operation_id,
+    require_user,
+)
 from sessionizer_airflow.operating.results import (
     ABANDONED,
     DONE,

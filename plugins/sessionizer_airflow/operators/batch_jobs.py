@@ -16,8 +16,7 @@ from sessionizer.errors import TerminalError
 from sessionizer.launch.scratch import scratch_environment
 from sessionizer.redaction import redact
 from sessionizer_airflow.errors import GO_ON, PersonNeeded
-from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget, store_variables
-from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
+from sessionizer_airflow.launching.spark_submit import CONNECTION, PYTHONPATH, SparkJob, SparkTarget, store_variables
 
 if TYPE_CHECKING:
     from sessionizer_airflow.project import Project

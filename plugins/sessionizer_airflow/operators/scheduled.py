@@ -1,27 +1,53 @@
-"""Tasks over many streams: due compactions and due savepoints, one job for each, and the deletion of old savepoints."""
+"""Tasks over many streams: due compactions and savepoints, one job for each, and waiting upgrades.
+
+A waiting upgrade is told once, and begun in the maintenance window of its spec.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, Context
 
+from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.records.supervision_records import (
+    RUN_OF_WINDOW,
+    SUPERVISION_FILE,
+    TOLD_OF_UPGRADE,
+    DesiredState,
+    read_desired,
+)
+from sessionizer.control.status.driver_status import read_driver
+from sessionizer.deployment.waiting import (
+    Member,
+    Pace,
+    UpgradeState,
+    WaitingUpgrade,
+    choose_next,
+    decide_upgrade,
+    find_waiting,
+    what_follows,
+)
 from sessionizer.errors import SessionizerError
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
+from sessionizer.lineage.canary.canary_record import examine_canary
+from sessionizer.lineage.canary.judge import CanaryOutcome
+from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement, judge_stream, prune_scheduled, reason
-from sessionizer.stream_spec.document.stream import Savepoints
+from sessionizer.stream_spec.document.stream import Savepoints, StreamSpec, UpgradePolicy
 from sessionizer.stream_spec.spec_folder import survey_streams
-from sessionizer_airflow.alerting.alert import Alert
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.launching.spark_submit import compaction_argv, savepoint_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import OF_WINDOW, Project
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -137,3 +163,112 @@ class StreamsTask(BaseOperator):
             return self.look(self.log.info, lambda alert: notify(alert, self.log.warning))
         except StreamFindings as error:
             raise PersonNeeded.wrap(error) from None
+
+
+def runs_to_begin(
+    project: Project,
+    say: Callable[[str], None],
+    tell: Callable[[Alert], None],
+    state_of: Callable[[str], str | None] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """Return the runs that begin now. Alert users of each waiting upgrade once.
+
+    A stream begins none while a command has it, which may be that upgrade, nor while a user has stopped it. Streams
+    with an open window take turns. ``state_of`` returns Airflow's state of the run of an id, None if there is none.
+    """
+    members, runs = list[Member](), dict[str, dict[str, Any]]()
+    for name, spec in survey_streams(project.streams).specs.items():
+        home = project.home_of(name)
+        waiting = find_waiting(home, spec)
+        if waiting is None:
+            TOLD_OF_UPGRADE.forget(home)
+        try:
+            if waiting is not None and read_desired(home).state is DesiredState.RUNNING and not pending_operation(home):
+                until = _tell_of(home, spec, waiting, say, tell)
+                if until is not None:
+                    runs[name] = _run_of(spec, waiting, until)
+            state = _state_in_window(home, spec, runs.get(name), state_of)
+        except SessionizerError as error:  # the other streams go on
+            say(f"{name}: {error}")
+            continue
+        if state is not None:
+            asks = spec.upgrades.policy is UpgradePolicy.APPROVE
+            members.append(Member(stream=name, wave=spec.upgrades.wave, state=state, asks=asks))
+    chosen = choose_next(members, Pace.from_environment())
+    if chosen.held is not None:
+        say(chosen.held)
+    for name in chosen.begin:
+        RUN_OF_WINDOW.is_news(project.home_of(name), runs[name]["trigger_run_id"])
+    return [runs[name] for name in chosen.begin]
+
+
+def _tell_of(
+    home: StreamHome,
+    spec: StreamSpec,
+    waiting: WaitingUpgrade,
+    say: Callable[[str], None],
+    tell: Callable[[Alert], None],
+) -> int | None:
+    """Alert users of the waiting upgrade once. Return the end of the window in which it may begin now, if any."""
+    now = epoch_ms()
+    decision = decide_upgrade(now, spec.upgrades, waiting, TOLD_OF_UPGRADE.newest(home))
+    follows = what_follows(waiting, spec.upgrades, now)
+    say(f"{home.name}: {waiting.counted}: {follows}")
+    if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
+        tell(Alert(stream=home.name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
+    return decision.until
+
+
+def _state_in_window(
+    home: StreamHome, spec: StreamSpec, run: Mapping[str, Any] | None, state_of: Callable[[str], str | None]
+) -> UpgradeState | None:
+    """Return the state of the upgrade in the open window. None if nothing begins and nothing has begun in it.
+
+    ``run``: the one that may begin. Another one than that of before is a new edit, so it waits again.
+    """
+    now = epoch_ms()
+    until, begun = spec.upgrades.open_until(now), RUN_OF_WINDOW.newest(home)
+    if until is None or not spec.upgrades.begins_something:
+        return None
+    state = state_of(begun) if begun is not None and begun.endswith(_end_of_id(until)) else None
+    if state in {"queued", "running"}:
+        return UpgradeState.RUNS
+    if state is None or (run is not None and run["trigger_run_id"] != begun):
+        return None if run is None else UpgradeState.WAITS
+    return UpgradeState.FAILED if state == "failed" else _state_after_run(home, now, still_waits=run is not None)
+
+
+def _state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
+    """Return whether the stream works after its run. One that ``still_waits`` was rejected or rolled back."""
+    operations = read_operations(home)
+    if still_waits:
+        is_back = bool(operations) and operations[-1].verb == Rollback.name
+        return UpgradeState.FAILED if is_back else UpgradeState.DONE
+    canary, supervised = examine_canary(home), SUPERVISION_FILE.of(home).read()
+    has_failed = canary is not None and canary.outcome is CanaryOutcome.FAILED
+    if has_failed or (supervised is not None and supervised.given_up):
+        return UpgradeState.FAILED
+    if read_desired(home).state is not DesiredState.RUNNING:
+        return UpgradeState.DONE
+    works = read_driver(home, now).works and (canary is None or canary.is_settled)
+    return UpgradeState.DONE if works else UpgradeState.RUNS
+
+
+def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
+    """Return the run, whose id is the same for the same differences in the same window."""
+    command = Upgrade.make_for_window(spec.upgrades)
+    given = {name: (getattr(command, name), option.default) for name, option in command.options().items()}
+    return {
+        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}{_end_of_id(until_ms)}",
+        "conf": {
+            "verb": Upgrade.name,
+            "stream": spec.name,
+            "why": f"maintenance window {spec.upgrades.window}, policy {spec.upgrades.policy}",
+            **{name: value for name, (value, default) in given.items() if value != default},
+        },
+    }
+
+
+def _end_of_id(until_ms: int) -> str:
+    """Return the end of the ids of all runs of a window."""
+    return f"__{moment_text(until_ms).removesuffix(' UTC').replace(' ', 'T')}"

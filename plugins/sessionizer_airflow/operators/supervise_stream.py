@@ -27,7 +27,7 @@ from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.alerting.notification import health_now, notify
 from sessionizer_airflow.errors import PersonNeeded, SupervisionEnded, WatchCancelled, fit_lines
 from sessionizer_airflow.internals import send_label
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import Launcher
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.desired_state import CLEARED, handle_kill

@@ -33,9 +33,11 @@ from sessionizer_airflow.supervision.decide import (
     Launch,
     Replace,
     RollBack,
+    Situation,
     StandBy,
     Wait,
     decide,
+    read_situation,
 )
 from sessionizer_airflow.supervision.failures import (
     Failure,
@@ -45,7 +47,6 @@ from sessionizer_airflow.supervision.failures import (
     remedy_after_giving_up,
     reset_budget,
 )
-from sessionizer_airflow.supervision.observe import Situation, read_situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import Say, alert_on_unattended, describe, level_of
 from sessionizer_airflow.supervision.watch import Ledger

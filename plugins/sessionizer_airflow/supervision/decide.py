@@ -1,15 +1,22 @@
-"""The supervisor's decision: a pure function of the situation, the record, the policy and the time (epoch ms)."""
+"""Situation of a stream at one moment, and the supervisor's decision: a pure function of it, the record and the policy.
+
+The situation is light to read: a few small files of the control directory. Times are epoch ms.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT, Cause
-from sessionizer.control.records.supervision_records import DesiredState, SupervisionRecord
-from sessionizer.control.status.driver_status import DriverStatus, Stall, State
+from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord, read_desired
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State, read_status
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation, read_unfinished
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import is_command, name_process
-from sessionizer.lineage.canary.canary_record import UnstartedLineage
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.canary.canary_record import UnstartedLineage, examine_unstarted
 from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
@@ -20,7 +27,6 @@ from sessionizer_airflow.supervision.failures import (
     reason_to_give_up,
     remedy_after_giving_up,
 )
-from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 EXIT_GRACE_MS = 60_000
@@ -228,3 +234,43 @@ def _no_batch(driver: DriverStatus, now_ms: int) -> str:
 
 def _seconds(ms: int) -> str:
     return f"{ms // 1000} s"
+
+
+NOT_WORKING: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """Desired state of the stream, and its driver.
+
+    ``unfinished``: the command that has the stream, unless the stream should run. ``unstarted``: the lineage, if the
+    driver did not bring it to a batch and no other has since a command changed it.
+    """
+
+    desired: Desired
+    driver: DriverStatus | None = None
+    unfinished: UnfinishedOperation | None = None
+    unstarted: UnstartedLineage | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the stream should run."""
+        return self.desired.state is DesiredState.RUNNING
+
+
+def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
+    """Read what the stream at ``home`` is doing at ``now_ms``.
+
+    Raises DamagedFile: the desired state or the record of a command that has the stream cannot be read, and guessing
+    could start a stopped stream.
+    Raises ControlUnreachable: the control directory cannot be listed.
+    """
+    driver = read_status(home, now_ms, Timeouts(policy.startup_grace_ms, policy.stale_limit_ms))
+    desired = read_desired(home)
+    is_wanted = desired.state is DesiredState.RUNNING
+    return Situation(
+        desired=desired,
+        driver=driver if driver.uid else None,
+        unfinished=None if is_wanted else read_unfinished(home, driver.owner, now_ms),
+        unstarted=examine_unstarted(home) if driver.batch_id is None and driver.state in NOT_WORKING else None,
+    )

@@ -14,7 +14,17 @@ from sessionizer.errors import RetryEffect
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, RollBack, StandBy, Wait
+from sessionizer_airflow.supervision.decide import (
+    Action,
+    Adopt,
+    GiveUp,
+    Launch,
+    Replace,
+    RollBack,
+    Situation,
+    StandBy,
+    Wait,
+)
 from sessionizer_airflow.supervision.failures import (
     GO_ON,
     Failure,
@@ -23,7 +33,6 @@ from sessionizer_airflow.supervision.failures import (
     reason_to_give_up,
     remedy_after_giving_up,
 )
-from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})

@@ -13,7 +13,7 @@ from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert
-from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide
+from sessionizer_airflow.supervision.decide import Action, Adopt, Situation, StandBy, Wait, decide, read_situation
 from sessionizer_airflow.supervision.failures import (
     Failure,
     add_failure,
@@ -25,7 +25,6 @@ from sessionizer_airflow.supervision.failures import (
     is_rollback_due,
     note_told,
 )
-from sessionizer_airflow.supervision.observe import Situation, read_situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import (
     alert_on_failure,

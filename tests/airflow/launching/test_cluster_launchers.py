@@ -15,7 +15,7 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, LaunchRecord, Vacancy, is_alive, read_launch
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait

@@ -16,7 +16,7 @@ from sessionizer.control.records.process_records import LaunchRecord
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import DRIVER_MEMORY
 from sessionizer.launch.installation import PYTHON_VARIABLE
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 from sessionizer_airflow.operators.batch_jobs import batch_job

@@ -38,13 +38,12 @@ from sessionizer.control.records.supervision_records import (
 from sessionizer.control.status import driver_status as read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow import listener
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.listener import marks
 from sessionizer_airflow.operators import desired_state as user_kill
 from sessionizer_airflow.supervision.act import Supervisor
-from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
-from sessionizer_airflow.supervision.observe import read_situation
+from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait, read_situation
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded
 from support.fixtures.supervisor import behave, patient
@@ -312,7 +311,7 @@ def emit(home: StreamHome, state: str, previous: str | None, operator: str) -> N
     """Call our listener as Airflow does."""
     listeners = ListenerManager()  # type: ignore[no-untyped-call]
     listeners.add_hookspecs(taskinstance)
-    listeners.add_listener(marks)  # type: ignore[no-untyped-call]
+    listeners.add_listener(listener)  # type: ignore[no-untyped-call]
     task = SimpleNamespace(dag_id=f"{home.name}.supervise", task_id="supervise", run_id=RUN, operator=operator)
     error = {"error": "set by hand"} if state == "failed" else {}
     getattr(listeners.hook, f"on_task_instance_{state}")(previous_state=previous, task_instance=task, **error)
@@ -345,7 +344,7 @@ def test_a_mark_on_a_run_of_the_past_stops_nothing(home: StreamHome, monkeypatch
 def emit_of_run(home: StreamHome, state: str, msg: str, operator: str) -> None:
     listeners = ListenerManager()  # type: ignore[no-untyped-call]
     listeners.add_hookspecs(dagrun)
-    listeners.add_listener(marks)  # type: ignore[no-untyped-call]
+    listeners.add_listener(listener)  # type: ignore[no-untyped-call]
     dag = SimpleNamespace(tasks=[SimpleNamespace(task_type=operator)])
     run = SimpleNamespace(dag_id=f"{home.name}.supervise", run_id=RUN, dag=dag)
     getattr(listeners.hook, f"on_dag_run_{state}")(dag_run=run, msg=msg)

@@ -19,7 +19,7 @@ from sessionizer.launch.installation import APPLICATION, JARS_VARIABLE, PYTHON_V
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.lineage.fingerprint import RELEASE, SPARK, read_fingerprint
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.driver_statuses import launched, works

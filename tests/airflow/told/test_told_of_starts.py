@@ -15,7 +15,7 @@ from sessionizer.control.lease import read_lease
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import jar_folder
 from sessionizer_airflow.launching import local
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision import decide

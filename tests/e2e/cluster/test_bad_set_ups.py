@@ -15,7 +15,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import claim_data
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy

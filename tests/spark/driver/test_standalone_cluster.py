@@ -13,7 +13,7 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, is_alive, read_launch, request_stop
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt

@@ -16,7 +16,7 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.home.roots import CONTROL_VARIABLE, HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import DriverTraces
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor

@@ -32,7 +32,7 @@ from sessionizer.launch.installation import (
     jar_folder,
 )
 from sessionizer.launch.jars import DIGESTS, altered_jars, fetch_jars, jar_names, missing_jars, other_versions
-from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
+from sessionizer_airflow.launching.spark_submit import CONNECTION, SparkTarget
 
 AIRFLOW = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://airflow:pw@db/airflow",

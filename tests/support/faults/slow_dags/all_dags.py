@@ -2,7 +2,7 @@
 
 from runpy import run_path
 
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.operators import supervise_stream as operators
 from sessionizer_airflow.project import Project
 from support.faults.slow_launcher import SlowLauncher

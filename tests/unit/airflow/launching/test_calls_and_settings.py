@@ -31,14 +31,18 @@ from sessionizer.home.roots import uri_of
 from sessionizer.launch.driver_environment import class_archive, launch_settings
 from sessionizer.launch.installation import PackageArchive
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.launching.connection import STORE_CONNECTION, Manager, SparkTarget, manager_of, store_variables
 from sessionizer_airflow.launching.spark_submit import (
+    STORE_CONNECTION,
     DriverCall,
+    Manager,
+    SparkTarget,
     carry_out_argv,
     compaction_argv,
     job_environment,
+    manager_of,
     report_argv,
     savepoint_argv,
+    store_variables,
     submitter_environment,
 )
 from sessionizer_airflow.project import Folders, Project

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
-from sessionizer_airflow.listener.run_notes import note_run
+from sessionizer_airflow.listener import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request, id_of_run, purposes
 from sessionizer_airflow.operating.results import SHOWN, join_label, result_of, title_of

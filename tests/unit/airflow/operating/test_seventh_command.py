@@ -12,9 +12,8 @@ from sessionizer.control.records.operation_record import require_request
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.command import Command, option
 from sessionizer.state.commands.registry import COMMANDS
-from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import MakePlan
-from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.request import Request, form_of
 from sessionizer_airflow.project import Project
 from support.verbs.asked_restore import OPERATION, context
 

@@ -20,9 +20,8 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
 from sessionizer.errors import SparkConnectionMissing
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import assets
-from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
+from sessionizer_airflow.assets import ANNOUNCED, Announcement, SessionsLanded, find_landing
 from sessionizer_airflow.errors import WIDTH, PersonNeeded, SupervisionEnded, fit_lines, say_what_to_do
-from sessionizer_airflow.landing import Announcement, find_landing
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, gauges, labels, send_gauges
 from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY

@@ -28,16 +28,16 @@ from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operating.request import Request
-from sessionizer_airflow.operators import waiting_upgrades
+from sessionizer_airflow.operators import scheduled
 from sessionizer_airflow.operators.batch_jobs import parse_failure
 from sessionizer_airflow.operators.scheduled import (
     CompactTables,
     TakeSavepoint,
     prune_savepoints,
+    runs_to_begin,
     streams_due_for_compaction,
     streams_due_for_savepoints,
 )
-from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_checkpoints import fabricate
 from support.fixtures.reviewed import Reviewed
@@ -194,7 +194,7 @@ class Fleet:
 
     def look(self, now: int, **states: str) -> list[dict[str, Any]]:
         """The runs that begin now. ``states``: Airflow's state of the newest run of a stream."""
-        self.patch.setattr(waiting_upgrades, "epoch_ms", lambda: now)
+        self.patch.setattr(scheduled, "epoch_ms", lambda: now)
         places = {"SESSIONIZER_HOME": str(self.root), "SESSIONIZER_STREAMS": str(self.specs)}
         known = {run: states[name] for name, run in self.begun.items() if name in states}
         begin = runs_to_begin(Project.from_environment(places), self.said.append, self.told.append, known.get)

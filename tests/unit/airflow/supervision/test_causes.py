@@ -31,9 +31,17 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.supervision.decide import Adopt, GiveUp, Launch, Replace, Wait, decide
+from sessionizer_airflow.supervision.decide import (
+    Adopt,
+    GiveUp,
+    Launch,
+    Replace,
+    Situation,
+    Wait,
+    decide,
+    read_situation,
+)
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
-from sessionizer_airflow.supervision.observe import Situation, read_situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import describe
 from sessionizer_airflow.supervision.watch import Ledger

@@ -27,6 +27,7 @@ from sessionizer_airflow.supervision.decide import (
     Launch,
     Replace,
     RollBack,
+    Situation,
     StandBy,
     Wait,
     decide,
@@ -40,7 +41,6 @@ from sessionizer_airflow.supervision.failures import (
     is_due_to_tell,
     note_told,
 )
-from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import alert_on_failure
 from support.expected.driver_statuses import UID, driver_status

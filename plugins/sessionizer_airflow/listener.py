@@ -1,8 +1,11 @@
-"""Airflow listener that stops a stream in the API server when a user marks its supervising task.
+"""Airflow listener: users' marks on supervising tasks stop a stream, and runs of ``sessionizer.operate`` get a note.
 
-It also hears of a task that is queued, or that moves between worker and triggerer. Airflow tells a worker of a mark at
-the task's next heartbeat, and the triggerer when it next looks. A task on its way from one to the other hears of it
-from neither. The process that makes the mark calls the listener.
+It also hears of a mark on a task that is queued, or that moves between worker and triggerer. Airflow tells a worker of
+a mark at the task's next heartbeat, and the triggerer when it next looks. A task on its way from one to the other hears
+of it from neither. The process that makes the mark calls the listener.
+
+A worker cannot write a note, which describes a run in a list of runs. Airflow calls the listener in the scheduler,
+within the transaction that changes the run. So the note is written or rolled back with the change.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.roots import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
+from sessionizer_airflow.internals import find_returned_tasks
+from sessionizer_airflow.operating.request import id_of_run
+from sessionizer_airflow.operating.results import is_operate, join_label, result_of, title_of
 from sessionizer_airflow.operators.desired_state import stop_for_good
 from sessionizer_airflow.project import Project
 
@@ -48,18 +54,26 @@ def on_task_instance_success(previous_state: TaskInstanceState | None, task_inst
 
 
 @hookimpl
+def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
+    """Note the verb and stream of the run."""
+    note_run(dag_run)
+
+
+@hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Stop the stream if a user marked its run as failed. Airflow calls this for every failed run.
+    """Note the task at which the run failed, and stop the stream of a supervising run that a user marked.
 
     The message of Airflow tells a mark. The listener may hear of no task in that case.
     """
+    note_run(dag_run, succeeded=False)
     if MARKED in msg:
         stop_marked_run(dag_run, "failed")
 
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    """Stop the stream if a user marked its run as successful."""
+    """Note the result of the run, and stop the stream of a supervising run that a user marked as successful."""
+    note_run(dag_run, succeeded=True)
     if MARKED in msg:
         stop_marked_run(dag_run, "success")
 
@@ -104,3 +118,22 @@ def _home_of(stream: str) -> StreamHome | None:
         log.error("%s is not stopped: this process sees no platform home at %s (%s)", stream, platform, HOME_VARIABLE)
         return None
     return StreamHome.of(platform, stream)
+
+
+def note_run(run: DagRun, *, succeeded: bool | None = None) -> None:
+    """Write the note, unless a user wrote one. ``succeeded``: None while the run is under way. Never raises."""
+    if not is_operate(run.dag_id):
+        return
+    try:
+        title = title_of(run.conf or {})
+        if run.note and not run.note.startswith(title):
+            return
+        run.note = join_label(title, "" if succeeded is None else _result(run, succeeded=succeeded))
+    except Exception as error:  # noqa: BLE001  a note must not stop the scheduler
+        log.warning("run %s has no note: %s: %s", run.run_id, type(error).__name__, error)
+
+
+def _result(run: DagRun, *, succeeded: bool) -> str:
+    states = {task.task_id: None if task.state is None else str(task.state) for task in run.task_instances}
+    savepoint = id_of_run(run.run_id, run.run_after)
+    return result_of(states, find_returned_tasks(run), savepoint, succeeded=succeeded)

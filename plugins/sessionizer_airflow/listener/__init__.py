@@ -1,1 +1,0 @@
-"""Listener for users' actions on a task in Airflow's pages."""
