@@ -51,17 +51,12 @@ def find_landing(heartbeat: Heartbeat | None, last: Announcement | None) -> Land
     if heartbeat is None or heartbeat.sessions_version is None:
         return None
     now = Announcement(uid=heartbeat.uid, version=heartbeat.sessions_version, rows=heartbeat.sessions_rows or 0)
-    rows = new_rows(now, last)
+    # A driver counts from 0 again when it starts.
+    rows = now.rows - last.rows if last is not None and last.uid == now.uid else now.rows
     if rows <= 0:
         return None
     payload = {"delta_version": now.version, "rows": rows, "watermark_ms": heartbeat.watermark_ms}
     return Landing(payload=payload, announcement=now)
-
-
-def new_rows(now: Announcement, last: Announcement | None) -> int:
-    """Count the sessions emitted since the last announcement. A driver counts from 0 again when it starts."""
-    same_driver = last is not None and last.uid == now.uid
-    return now.rows - last.rows if last is not None and same_driver else now.rows
 
 
 POLL_SECONDS = 2.0
@@ -129,14 +124,8 @@ class SessionsLanded(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "stream": self.stream,
-                "platform_home": self.platform_home,
-                "interval": self.interval,
-            },
-        )
+        kept = ("stream", "platform_home", "interval")
+        return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in kept}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire at each news of the table, as long as the asset is watched."""

@@ -207,6 +207,8 @@ def platform_dag_options(
     return {
         **_options(platform, verb, documentation, run_limit),
         "doc_md": f"{documentation.strip()}\n",
+        # It only reads, or does what a spec or a user in need asks for.
+        "is_paused_upon_creation": False,
         "tags": [PLATFORM, verb],
         "default_args": _task_defaults(PLATFORM),
     }

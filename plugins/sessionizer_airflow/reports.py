@@ -76,13 +76,7 @@ def find_unwatched(view: StreamView, patience: int, now_ms: int) -> Alert | None
         return None
     told = "" if finding.rule is Rule.UNWATCHED else f". No supervisor has acted for {describe_duration(silence)}"
     reason = f"{name_process(view.owner.uid)} of stream {view.name}: {finding.what}{told}"
-    return _alert(view, AlertKind.UNWATCHED, reason, finding.remedy)
-
-
-def _alert(view: StreamView, kind: AlertKind, reason: str, what_to_do: str) -> Alert:
-    beat = view.owner.heartbeat
-    lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
-    return Alert(stream=view.name, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
+    return Alert.about(AlertKind.UNWATCHED, view.name, (reason, finding.remedy), view.owner.heartbeat)
 
 
 def _last_move(view: StreamView, record: SupervisionRecord) -> int:
@@ -110,7 +104,8 @@ def report_orphans(
         found.append(finding)
         say(f"{finding.what} → {finding.remedy}")
         if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
-            tell(_alert(view, AlertKind.ORPHANED, finding.what, finding.remedy))
+            told = finding.what, finding.remedy
+            tell(Alert.about(AlertKind.ORPHANED, view.name, told, view.owner.heartbeat))
     if found:
         raise StreamFindings([each.what for each in found], "; ".join(each.remedy for each in found))
     say("every driver that runs has a spec")

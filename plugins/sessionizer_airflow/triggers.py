@@ -69,23 +69,12 @@ class StreamTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "stream": self.stream,
-                "platform_home": self.platform_home,
-                "policy": self.policy,
-                "watch_until": self.watch_until,
-                "streams": self.streams,
-                "known": self.known,
-                "shown": self.shown,
-                "unwritten": self.unwritten,
-            },
-        )
+        kept = ("stream", "platform_home", "policy", "watch_until", "streams", "known", "shown", "unwritten")
+        return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in kept}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once, with ``watch_is_over``, the last ``line``, and all that a worker needs to watch on."""
-        home, policy = self._home(), SupervisionPolicy(**self.policy)
+        home, policy = StreamHome.of(Path(self.platform_home), self.stream), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
         watch, known = HealthWatch(home), tuple(self.known or ())
         earliest = epoch_ms() + LEAST_WATCH_MS
@@ -140,6 +129,3 @@ class StreamTrigger(BaseTrigger):
             return health_now(Path(self.platform_home), streams, self.stream)
         except SessionizerError:
             return None
-
-    def _home(self) -> StreamHome:
-        return StreamHome.of(Path(self.platform_home), self.stream)

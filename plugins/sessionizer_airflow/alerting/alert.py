@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from sessionizer.control.records.driver_records import Heartbeat
+from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.redaction import redact
 
 
@@ -63,6 +65,13 @@ class Alert:
     batch_id: int | None = None
     health: str | None = None
     """The stream in one word at the time of the alert, None if it is not known."""
+
+    @classmethod
+    def about(cls, kind: AlertKind, stream: str, told: tuple[str, str], seen: Heartbeat | DriverStatus | None) -> Alert:
+        """Make an alert of what is ``told``, a reason and what to do, at the batch of the driver that was ``seen``."""
+        reason, what_to_do = told
+        lineage, batch_id = (seen.lineage, seen.batch_id) if seen else (None, None)
+        return cls(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
 
     @property
     def message(self) -> str:

@@ -211,7 +211,8 @@ def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> Deadli
 def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, context: dict[str, Any]) -> None:
     """Alert users of an overdue watch. Airflow calls this when the deadline has passed."""
     made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
-    if _was_cleared(context["dag_run"], made_at):
+    queued_at = context["dag_run"].get("queued_at")
+    if queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + QUEUED_WITHIN:
         return
     seen = read_status(StreamHome.of(Path(platform_home), stream), epoch_ms(), read_configured_timeouts())
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
@@ -220,25 +221,13 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
         notify(alert, log.warning)
 
 
-def _was_cleared(run: dict[str, Any], made_at: datetime) -> bool:
-    """Whether the run was cleared since it was made."""
-    queued_at = run.get("queued_at")
-    return queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + QUEUED_WITHIN
-
-
 def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: DriverStatus) -> Alert | None:
     """Make the alert. Return None if the run has ended meanwhile, or the desired state of the stream is not RUNNING."""
     if run.get("state") not in UNFINISHED or seen.desired.state is not DesiredState.RUNNING:
         return None
-    beat = seen.heartbeat
-    return Alert(
-        stream=stream,
-        kind=AlertKind.UNWATCHED,
-        reason=f"run {run.get('dag_run_id')} should have ended, and the stream itself is {seen.state}",
-        what_to_do=(
-            f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused, and check that Airflow's triggerer and "
-            f"scheduler run (`sessionizer status {stream}` needs neither)"
-        ),
-        lineage=beat.lineage if beat else None,
-        batch_id=beat.batch_id if beat else None,
+    reason = f"run {run.get('dag_run_id')} should have ended, and the stream itself is {seen.state}"
+    what_to_do = (
+        f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused, and check that Airflow's triggerer and "
+        f"scheduler run (`sessionizer status {stream}` needs neither)"
     )
+    return Alert.about(AlertKind.UNWATCHED, stream, (reason, what_to_do), seen.heartbeat)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sessionizer_airflow.dags.factory import Wiring
 
 
+RETRY: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=10)}
+
 COMPACTION_DOCUMENTATION = """
 Keeps the tables small of the streams whose spec asks for it (`compaction.every`), beside the running streams.
 
@@ -50,14 +52,11 @@ def compaction_dag(wiring: Wiring, platform: str) -> DAG:
     with DAG(
         **platform_dag_options("compaction", documentation, run_limit=timedelta(hours=12), platform=platform),
         schedule=timedelta(hours=1) if is_asked else None,
-        # Not paused on creation, because a spec asks for the compactions.
-        is_paused_upon_creation=False,
     ) as dag:
         due = StreamsTask(
             task_id="find_due",
             look=lambda say, _: streams_due_for_compaction(project, say),
-            retries=1,
-            retry_delay=timedelta(seconds=10),
+            **RETRY,
         )
         CompactTables.partial(
             task_id="compact",
@@ -98,14 +97,11 @@ def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
     with DAG(
         **platform_dag_options("maintenance", documentation, run_limit=timedelta(minutes=30), platform=platform),
         schedule=timedelta(minutes=5),
-        # Not paused on creation, because it only tells and asks, unless a spec says more.
-        is_paused_upon_creation=False,
     ) as dag:
         waiting = StreamsTask(
             task_id="find_waiting",
             look=partial(runs_to_begin, wiring.project, state_of=partial(state_of_run, f"{platform}.{Upgrade.name}")),
-            retries=1,
-            retry_delay=timedelta(seconds=10),
+            **RETRY,
         )
         TriggerDagRunOperator.partial(
             task_id="begin",
@@ -114,8 +110,7 @@ def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
             # Its id names the window and the difference, so each is asked about once.
             skip_when_already_exists=True,
             map_index_template="{{ task.conf['stream'] }}",
-            retries=1,
-            retry_delay=timedelta(seconds=10),
+            **RETRY,
         ).expand_kwargs(waiting.output)
     return dag
 
@@ -151,8 +146,6 @@ def orphans_dag(wiring: Wiring, platform: str) -> DAG:
     with DAG(
         **platform_dag_options("orphans", ORPHANS_DOCUMENTATION, run_limit=timedelta(minutes=10), platform=platform),
         schedule=timedelta(minutes=5),
-        # Not paused on creation, because this DAG only reads.
-        is_paused_upon_creation=False,
     ) as dag:
         looks = {
             "report_orphans": lambda *told: report_orphans(project.home, project.streams, *told),
@@ -177,7 +170,6 @@ Runs every five minutes, if a spec asks for savepoints.
 - **`prune`** removes savepoints older than `savepoints.keep`, except the newest `savepoints.at_least`. It never
   removes savepoints that users made.
 """
-RETRY: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=10)}
 
 
 def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
@@ -187,8 +179,6 @@ def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
     with DAG(
         **platform_dag_options("savepoints", SAVEPOINTS_DOCUMENTATION, run_limit=timedelta(hours=3), platform=platform),
         schedule=timedelta(minutes=5) if is_asked else None,
-        # Not paused on creation, because a spec asks for the savepoints.
-        is_paused_upon_creation=False,
     ) as dag:
         due = StreamsTask(task_id="find_due", look=lambda say, _: streams_due_for_savepoints(project, say), **RETRY)
         TakeSavepoint.partial(

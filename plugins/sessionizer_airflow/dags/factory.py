@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -77,9 +77,13 @@ def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: s
     Raises HomeMissing.
     """
     wiring = Wiring.of(folder_beside(namespace, folder))
-    dags = list(_stream_dags(wiring))
+    dags: list[DAG] = []
+    for spec in wiring.specs:
+        dags += [supervise_dag(spec, wiring), *steering_dags(spec, wiring), report_dag(spec, wiring)]
     if platform is not None:
-        dags += _platform_dags(wiring, check_name("platform", platform))
+        check_name("platform", platform)
+        makers = (operate_dag, savepoints_dag, compaction_dag, upgrade_dag, maintenance_dag, orphans_dag)
+        dags += [make(wiring, platform) for make in makers]
     namespace.update({dag.dag_id: dag for dag in dags})
 
 
@@ -100,19 +104,3 @@ def folder_beside(namespace: MutableMapping[str, Any], folder: str) -> Path:
     if not given.is_absolute() and file is None:
         raise InvalidSpec(STREAMS_FOLDER, folder, "an absolute path, or a call with globals() of a DAG file")
     return given if file is None else Path(file).absolute().parent / given
-
-
-def _stream_dags(wiring: Wiring) -> Iterator[DAG]:
-    for spec in wiring.specs:
-        yield supervise_dag(spec, wiring)
-        yield from steering_dags(spec, wiring)
-        yield report_dag(spec, wiring)
-
-
-def _platform_dags(wiring: Wiring, platform: str) -> Iterator[DAG]:
-    yield operate_dag(wiring, platform)
-    yield savepoints_dag(wiring, platform)
-    yield compaction_dag(wiring, platform)
-    yield upgrade_dag(wiring, platform)
-    yield maintenance_dag(wiring, platform)
-    yield orphans_dag(wiring, platform)

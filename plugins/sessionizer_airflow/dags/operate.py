@@ -65,7 +65,11 @@ def operate_dag(wiring: Wiring, platform: str) -> DAG:
         params=form_of(wiring.stream_names),
         allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
     ) as dag:
-        _add_tasks(wiring)
+        asked = read_form(wiring, {each: "plan" if each in COMMANDS else each for each in purposes()})
+        asked >> MakeSavepoint(task_id=SAVEPOINT, retries=1, retry_delay=MINUTE, **job_options(wiring))
+        asked >> PromoteLineage(task_id=PROMOTE, project=wiring.project)
+        asked >> SendTestAlert(task_id=TEST_ALERT, project=wiring.project)
+        add_approved_change(wiring, asked)
     return dag
 
 
@@ -76,17 +80,7 @@ def form_dag_options(verb: str, documentation: str, wiring: Wiring, platform: st
         **platform_dag_options(verb, documentation, run_limit=patience, platform=platform),
         # A run that waits for approval must not block other streams. Each stream takes one run at a time.
         "max_active_runs": 16,
-        # Not paused on creation, because a user in need should not have to unpause it first.
-        "is_paused_upon_creation": False,
     }
-
-
-def _add_tasks(wiring: Wiring) -> None:
-    asked = read_form(wiring, {each: "plan" if each in COMMANDS else each for each in purposes()})
-    asked >> MakeSavepoint(task_id=SAVEPOINT, retries=1, retry_delay=MINUTE, **job_options(wiring))
-    asked >> PromoteLineage(task_id=PROMOTE, project=wiring.project)
-    asked >> SendTestAlert(task_id=TEST_ALERT, project=wiring.project)
-    add_approved_change(wiring, asked)
 
 
 def read_form(wiring: Wiring, first_task: Mapping[str, str]) -> ReadForm:

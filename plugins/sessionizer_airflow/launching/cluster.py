@@ -204,7 +204,7 @@ class KubernetesManager:
 
     def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
-        command = self.status_command(submission)
+        command = [self.binary, "--master", self.master, "--status", submission]
         found = parse_pod_status(run_program(command))
         if found is None:
             raise ClusterUnreachable(tuple(command), "the answer tells no phase")
@@ -215,16 +215,8 @@ class KubernetesManager:
         return []
 
     def kill(self, submission: str) -> None:
-        """See ``ClusterManager``. Deleting a pod that is not there is no error."""
-        run_program(self.kill_command(submission))
-
-    def status_command(self, submission: str) -> list[str]:
-        """Return the command that asks for the driver's pod."""
-        return [self.binary, "--master", self.master, "--status", submission]
-
-    def kill_command(self, submission: str) -> list[str]:
-        """Return the command that deletes the driver's pod. Kubernetes then deletes the pods of its executors."""
-        return [self.binary, "--master", self.master, "--kill", submission]
+        """See ``ClusterManager``. Kubernetes then deletes the pods of its executors. An absent pod is no error."""
+        run_program([self.binary, "--master", self.master, "--kill", submission])
 
 
 def parse_pod_status(printed: str) -> DriverObservation | None:
@@ -300,12 +292,8 @@ class ConnectionLauncher:
     def _launcher_of(self, traces: DriverTraces) -> ClusterLauncher | LocalLauncher:
         launch = traces.launch
         if launch is None or launch.submission is None or launch.master is None:
-            return self._local
+            return LocalLauncher(self.command)
         return self._cluster(launch.master, launch.submission.partition(":")[0])
-
-    @property
-    def _local(self) -> LocalLauncher:
-        return LocalLauncher(self.command)
 
     def _cluster(self, master: str, namespace: str | None) -> ClusterLauncher:
         return ClusterLauncher(self._manager(master, namespace), master, self.command)

@@ -215,12 +215,8 @@ def fetch_log(container_log: str, name: str, size: int) -> str | None:
         text = request_url("GET", f"{node}/ws/v1/node/containers/{rest.partition('/')[0]}/logs/{name}?size=-{size}")
     except _NotActive:
         return None
-    return _contents(text.decode(errors="replace"))
-
-
-def _contents(page: str) -> str:
-    """Return the text between the lines that a node puts around a log."""
-    return page.partition("\nLogContents:\n")[2].rpartition("\nEnd of LogType:")[0]
+    # a node puts lines around a log
+    return text.decode(errors="replace").partition("\nLogContents:\n")[2].rpartition("\nEnd of LogType:")[0]
 
 
 LIVE_STATES: Final = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"})

@@ -202,7 +202,10 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
         request = Request.parse_form(context["params"])
         home = context["task"].project.home_of(request.stream)
         alert = failure_alert(request, context.get("exception"), read_remains(home, request, operation_id(context)))
-        _note_told(home)
+        now_ms = epoch_ms()
+        unfinished = read_unfinished(home, read_driver(home, now_ms), now_ms)
+        if unfinished is not None:
+            TOLD_OF_STUCK.is_news(home, unfinished.try_key)  # its stream's watch does not alert users again
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
         log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
         return
@@ -213,17 +216,6 @@ def tell_of_scheduled_failure(context: Mapping[str, Any]) -> None:
     """Alert users of a failed task of a maintenance window, because no user looks at its run. Never raises."""
     if is_scheduled(context):
         tell_of_failure(context)
-
-
-def _note_told(home: StreamHome) -> None:
-    """Record that users know of the command, so that its stream's watch does not alert them again.
-
-    Raises ControlUnreachable.
-    """
-    now_ms = epoch_ms()
-    unfinished = read_unfinished(home, read_driver(home, now_ms), now_ms)
-    if unfinished is not None:
-        TOLD_OF_STUCK.is_news(home, unfinished.try_key)
 
 
 def failure_alert(request: Request, error: object, left: Left) -> Alert:

@@ -91,7 +91,8 @@ class SparkBatchJob(SparkSubmitOperator):
             super().execute(context)
         except AirflowException as error:
             failure = parse_failure(str(error))
-            if failure is None or not (failure.is_terminal or _is_last_try(context)):
+            task = context["ti"]
+            if failure is None or not (failure.is_terminal or task.try_number > task.max_tries):
                 raise
             raise failure.error from None
 
@@ -105,11 +106,6 @@ class SparkBatchJob(SparkSubmitOperator):
         for option, value in target.options(self.job.jars, self.job.archive).items():
             setattr(self, option, value)
         return target
-
-
-def _is_last_try(context: Context) -> bool:
-    task = context["ti"]
-    return bool(task.try_number > task.max_tries)
 
 
 def job_of(project: Project, name: str, arguments: tuple[str, ...]) -> SparkJob:

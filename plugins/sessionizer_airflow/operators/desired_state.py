@@ -139,7 +139,11 @@ def handle_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) 
 
     After a mark only a driver that started after the mark is still to be asked to stop.
     """
-    state = _state_of(task)
+    states = task.get_task_states(
+        dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index
+    )
+    found = states.get(task.run_id, {}).get(task.task_id)
+    state = None if found is None else str(found)  # None after it was cleared
     if state in STOPS:
         if read_desired(home).state is not DesiredState.RUNNING:
             ask_to_stop(home, f"task {task.dag_id}.{task.task_id} was marked {state}", say)
@@ -153,12 +157,3 @@ def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> Non
     """Set the desired state of the stream to STOPPED, and ask its drivers to stop."""
     write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
     ask_to_stop(home, why, say)
-
-
-def _state_of(task: KilledTask) -> str | None:
-    """Return the state that the task instance has now. None after it was cleared."""
-    states = task.get_task_states(
-        dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index
-    )
-    found = states.get(task.run_id, {}).get(task.task_id)
-    return None if found is None else str(found)

@@ -6,6 +6,7 @@ A waiting upgrade is told once, and begun in the maintenance window of its spec.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, Context
@@ -71,15 +72,19 @@ def streams_due_for_compaction(project: Project, say: Callable[[str], None]) -> 
     due = []
     for name, spec in survey_streams(project.streams).specs.items():
         every_ms = spec.compaction.every_ms
-        if every_ms is None:
-            continue
-        try:
-            judgement = judge_compaction(project.home_of(name), every_ms, epoch_ms())
-        except (SessionizerError, OSError) as error:
-            judgement = Judgement(due=True, because=f"it cannot be looked at: {error}")
-        say(f"{name}: {'due' if judgement.due else 'not due'}: {judgement.because}")
-        due += [{"stream": name}] if judgement.due else []
+        if every_ms is not None:
+            judge = partial(judge_compaction, project.home_of(name), every_ms, epoch_ms())
+            due += [{"stream": name}] if _is_due(name, judge, say) else []
     return due
+
+
+def _is_due(stream: str, judge: Callable[[], Judgement], say: Say) -> bool:
+    try:
+        judgement = judge()
+    except (SessionizerError, OSError) as error:
+        judgement = Judgement(due=True, because=f"it cannot be looked at: {error}")
+    say(f"{stream}: {'due' if judgement.due else 'not due'}: {judgement.because}")
+    return judgement.due
 
 
 LABEL: Final = "{{ task.stream }}"
@@ -106,13 +111,7 @@ def streams_due_for_savepoints(project: Project, say: Callable[[str], None]) -> 
     now = epoch_ms()
     due: list[dict[str, str | bool]] = []
     for home, wanted, every_ms in _asking(project):
-        try:
-            judgement = judge_stream(home, every_ms, now, native=wanted.native)
-            is_due, because = judgement.due, judgement.because
-        except (SessionizerError, OSError) as error:
-            is_due, because = True, f"it cannot be looked at: {error}"
-        say(f"{home.name}: {'due' if is_due else 'not due'}: {because}")
-        if is_due:
+        if _is_due(home.name, partial(judge_stream, home, every_ms, now, native=wanted.native), say):
             asked = {"stream": home.name, "savepoint": mint_id(now), "why": reason(every_ms)}
             due.append({**asked, "native": wanted.native})
     return due

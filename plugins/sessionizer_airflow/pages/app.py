@@ -220,19 +220,14 @@ def readable_dags(user: GetUserDep) -> Callable[[AbstractSet[str]], AbstractSet[
     """Return a function that says which of some DAGs the user may read. One query for all."""
 
     def readable(dags: AbstractSet[str]) -> AbstractSet[str]:
-        found: set[str] = set()
-        for team, of_team in _divide_by_team(dags).items():
-            found |= get_auth_manager().filter_authorized_dag_ids(dag_ids=of_team, user=user, team_name=team)
+        teams, of_team, found = DagModel.get_dag_id_to_team_name_mapping(list(dags)), defaultdict(set), set[str]()
+        for dag in dags:
+            of_team[teams.get(dag)].add(dag)
+        for team, ids in of_team.items():
+            found |= get_auth_manager().filter_authorized_dag_ids(dag_ids=ids, user=user, team_name=team)
         return found
 
     return readable
-
-
-def _divide_by_team(dags: AbstractSet[str]) -> dict[str | None, set[str]]:
-    teams, found = DagModel.get_dag_id_to_team_name_mapping(list(dags)), defaultdict(set)
-    for dag in dags:
-        found[teams.get(dag)].add(dag)
-    return found
 
 
 def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:

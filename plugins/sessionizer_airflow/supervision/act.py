@@ -195,7 +195,10 @@ class Supervisor:
         situation = read_situation(self.home, self.policy, now_ms)
         self._take_note(situation)
         decision = decide(situation, self.ledger.read(), self.policy, now_ms)
-        self._note_command(decision, situation)
+        unfinished = situation.unfinished
+        is_stuck = isinstance(decision, StandBy) and decision.unattended
+        if unfinished is not None and is_stuck and TOLD_OF_STUCK.is_news(self.home, unfinished.try_key):
+            self.tell(alert_on_unattended(self.stream, unfinished))
         self._tell(decision, situation, now_ms)
         self._act(decision, situation)
         return decision
@@ -212,14 +215,6 @@ class Supervisor:
         elif situation.wanted:
             self.ledger.note_waiting(driver, situation.desired.at)
 
-    def _note_command(self, decision: Action, situation: Situation) -> None:
-        """Alert users, once, of a command that has the stream and that no process carries out."""
-        unfinished, is_stuck = situation.unfinished, isinstance(decision, StandBy) and decision.unattended
-        if unfinished is None or not is_stuck:
-            return
-        if TOLD_OF_STUCK.is_news(self.home, unfinished.try_key):
-            self.tell(alert_on_unattended(self.stream, unfinished))
-
     def _conclude(self, failure: Failure, driver: DriverStatus | None) -> None:
         """Show the last words of a failed driver, once. Have the ledger record the failure and alert users."""
         if self.ledger.note_failure(failure, driver):
@@ -234,7 +229,10 @@ class Supervisor:
         """
         what = f"{type(error).__name__}: {cut_to_line(str(error))}"
         self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self.drivers.uid_of_failed_launch()), None)
-        self._note_own_doing()
+        record = self.ledger.read()
+        if self.drivers.being_ended is not None and not record.given_up:
+            # its later end is no new failure
+            self.ledger.write(replace(record, counted_uid=self.drivers.being_ended))
         self.ledger.note_waiting(None)
         record = self.ledger.read()
         if record.given_up:
@@ -248,12 +246,6 @@ class Supervisor:
     def _tell(self, decision: Action, situation: Situation | None, now_ms: int) -> None:
         self.say(name_stream(describe(decision, situation, now_ms), self.stream), level_of(decision))
 
-    def _note_own_doing(self) -> None:
-        """Record a driver that we could not end as counted, so that its later end is not reported as a new failure."""
-        record = self.ledger.read()
-        if self.drivers.being_ended is not None and not record.given_up:
-            self.ledger.write(replace(record, counted_uid=self.drivers.being_ended))
-
     def _act(self, decision: Action, situation: Situation) -> None:
         match decision:
             case Launch():
@@ -261,16 +253,14 @@ class Supervisor:
             case Replace():
                 self._replace(decision, situation)
             case RollBack(lineage, why):
-                self._roll_back(lineage, why, situation)
+                # the lineage before has a full budget, and the next driver rolls back
+                fail_unstarted(self.home, lineage, f"it never made a batch: {why}")
+                driver = situation.driver
+                self.ledger.write(reset_budget(self.ledger.read(), driver.uid if driver else None))
             case StandBy(why, stop=str(uid)):
                 request_stop(self.home, uid, why)
             case GiveUp(reason, remedy):
                 raise SupervisionEnded(self.stream, reason, remedy)
-
-    def _roll_back(self, lineage: str, why: str, situation: Situation) -> None:
-        """Fail the canary of ``lineage``, and give the lineage before a full budget. The next driver rolls back."""
-        fail_unstarted(self.home, lineage, f"it never made a batch: {why}")
-        self.ledger.write(reset_budget(self.ledger.read(), situation.driver.uid if situation.driver else None))
 
     def _replace(self, decision: Replace, situation: Situation) -> None:
         """End the driver. Only completed steps are told."""

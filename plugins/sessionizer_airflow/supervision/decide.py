@@ -129,25 +129,21 @@ def _stand_by(situation: Situation, record: SupervisionRecord, policy: Supervisi
     """Decide for a stream that should not run: ask its driver to stop, and end a driver that does not answer.
 
     While a command has the stream, the command stops the driver itself. The lease's owner may be that command, also if
-    a user has stopped the stream meanwhile, or before the command's first step. It listens to no request to stop.
+    a user has stopped the stream meanwhile, or before the command's first step. It listens to no request to stop. If no
+    process runs the command, also between its tries, a user has to continue it.
     """
     driver, desired = situation.driver, situation.desired
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
-    if desired.state is DesiredState.MAINTENANCE or situation.unfinished is not None:
-        return _leave_alone(situation, why, policy, now_ms)
+    unfinished = situation.unfinished
+    if unfinished is not None and unfinished.is_unattended(now_ms, policy.unattended_after_ms):
+        return StandBy(f"{why}; {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
+    if desired.state is DesiredState.MAINTENANCE or unfinished is not None:
+        return StandBy(why)
     if driver is not None and driver.state is State.STALLED:
         return _judge_live(driver, record, policy, now_ms)
     listens = driver is not None and driver.state.is_live and not driver.stop_requested and not is_command(driver.uid)
     return StandBy(why, stop=driver.uid if driver is not None and listens else None)
-
-
-def _leave_alone(situation: Situation, why: str, policy: SupervisionPolicy, now_ms: int) -> StandBy:
-    """Stand by for a command, also between its tries. If no process runs it, a user has to continue it."""
-    unfinished = situation.unfinished
-    if unfinished is None or not unfinished.is_unattended(now_ms, policy.unattended_after_ms):
-        return StandBy(why)
-    return StandBy(f"{why}; {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
 
 
 def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Action:
@@ -162,9 +158,12 @@ def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: Supervi
 
 def _judge_leaving(driver: DriverStatus, now_ms: int) -> Action:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
-    if driver.exit_record is not None and now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
+    if driver.exit_record is None:
+        return Replace(driver.uid, "only a part of it is left", HALF_GONE)
+    if now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
         return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"{name_process(driver.uid)} is leaving", orderly=True)
-    return end_last_process(driver)
+    ended = describe_driver_end(driver).removeprefix(f"{name_process(driver.uid)} ")
+    return Replace(driver.uid, f"it {ended}, and its process did not end", NOT_LEAVING)
 
 
 def _judge_ended(
@@ -215,14 +214,6 @@ def replacement(driver: DriverStatus, now_ms: int) -> Replace:
         stuck = now_ms - (driver.heard_ms if driver.progress_ms is None else driver.progress_ms)
         return Replace(driver.uid, f"no progress for {_seconds(stuck)}{last}", NO_PROGRESS)
     return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}{last}", HUNG)
-
-
-def end_last_process(driver: DriverStatus) -> Replace:
-    """Return the decision to end the last process of a driver, after its exit record or the end of its other part."""
-    if driver.exit_record is None:
-        return Replace(driver.uid, "only a part of it is left", HALF_GONE)
-    ended = describe_driver_end(driver).removeprefix(f"{name_process(driver.uid)} ")
-    return Replace(driver.uid, f"it {ended}, and its process did not end", NOT_LEAVING)
 
 
 def _no_batch(driver: DriverStatus, now_ms: int) -> str:

@@ -128,7 +128,9 @@ def add_failure(
         counted_uid=failure.uid or record.counted_uid,
     )
     if failure.unstarted is not None:
-        record = _add_false_start(record, failure.unstarted.lineage)
+        lineage = failure.unstarted.lineage
+        before = record.false_starts if record.false_starts_of == lineage else 0
+        record = replace(record, false_starts=before + 1, false_starts_of=lineage)
     if is_rollback_due(record, failure, policy):
         return record
     match failure.cause.verdict:
@@ -147,11 +149,6 @@ def add_failure(
                 restart_at=now_ms + policy.backoff(failures),
                 given_up=failures > policy.restart_budget,
             )
-
-
-def _add_false_start(record: SupervisionRecord, lineage: str) -> SupervisionRecord:
-    before = record.false_starts if record.false_starts_of == lineage else 0
-    return replace(record, false_starts=before + 1, false_starts_of=lineage)
 
 
 def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> str:

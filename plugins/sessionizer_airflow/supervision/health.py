@@ -56,11 +56,8 @@ def alert_on_change(
     found = judged.alarm if judged else None
     if found is None or found.problem is None:
         lasted = describe_duration(now_ms - (before.since or now_ms))
-        kind, reason, what_to_do = AlertKind.RECOVERED, f"it was {before.ailment} for {lasted}", ""
-    else:
-        kind, reason, what_to_do = AlertKind(found.problem), found.what, found.remedy
-    lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
-    return Alert(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
+        return Alert.about(AlertKind.RECOVERED, stream, (f"it was {before.ailment} for {lasted}", ""), beat)
+    return Alert.about(AlertKind(found.problem), stream, (found.what, found.remedy), beat)
 
 
 WRITTEN_EVERY = 60_000
@@ -95,25 +92,17 @@ class HealthWatch:
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
         wanted = desired.state is DesiredState.RUNNING  # a stream that was stopped has not recovered
         self._health = replace(examine_health(before, beat, judged, now_ms, wanted=wanted), looked_at=now_ms)
-        on_record = self._record()
+        on_record = self._record(self._health, now_ms)
         alert = alert_on_change(self._home.name, before, self._health, judged, beat, now_ms) if wanted else None
-        return HealthUpdate(self._news(beat), alert, on_record)
+        news, self._beat = beat if beat != self._beat else None, beat
+        return HealthUpdate(news, alert, on_record)
 
-    def _news(self, beat: Heartbeat | None) -> Heartbeat | None:
-        is_new = beat != self._beat
-        self._beat = beat
-        return beat if is_new else None
-
-    def _record(self) -> bool:
-        health, written = self._health, self._written
-        if health is None or (written is not None and not _worth_writing(written, health)):
+    def _record(self, health: Health, now_ms: int) -> bool:
+        written = self._written
+        if written and written.ailment is health.ailment and now_ms - (written.looked_at or 0) < WRITTEN_EVERY:
             return True
         self._written = health
         with suppress(SessionizerError):
             HEALTH_FILE.of(self._home).write(health)
             return True
         return False
-
-
-def _worth_writing(written: Health, health: Health) -> bool:
-    return written.ailment is not health.ailment or (health.looked_at or 0) - (written.looked_at or 0) >= WRITTEN_EVERY

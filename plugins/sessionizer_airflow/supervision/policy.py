@@ -99,7 +99,11 @@ class SupervisionSettings:
             field: duration_from(environment, name) for field, name in named.items() if variable_of(name) in environment
         }
         if variable_of("restart_budget") in environment:
-            given["restart_budget"] = _number(environment, "restart_budget")
+            text = environment[variable_of("restart_budget")]
+            try:
+                given["restart_budget"] = int(text)
+            except ValueError as error:
+                raise InvalidSpec(variable_of("restart_budget"), text, "a whole number") from error
         complete = {**DEFAULTS, **environment}
         return cls(
             policy=SupervisionPolicy(**given),
@@ -110,10 +114,3 @@ class SupervisionSettings:
             report_pool=complete[variable_of("report_pool")],
             command_pool=complete[variable_of("command_pool")],
         )
-
-
-def _number(environment: Mapping[str, str], name: str) -> int:
-    try:
-        return int(environment[variable_of(name)])
-    except ValueError as error:
-        raise InvalidSpec(variable_of(name), environment[variable_of(name)], "a whole number") from error

@@ -184,11 +184,4 @@ def _duration(record: SupervisionRecord, now_ms: int) -> str:
 
 
 def _alert(stream: str, kind: AlertKind, reason: str, what_to_do: str, driver: DriverStatus | None) -> Alert:
-    return Alert(
-        stream=stream,
-        kind=kind,
-        reason=reason,
-        what_to_do=name_stream(what_to_do, stream),
-        lineage=driver.lineage if driver else None,
-        batch_id=driver.batch_id if driver else None,
-    )
+    return Alert.about(kind, stream, (reason, name_stream(what_to_do, stream)), driver)

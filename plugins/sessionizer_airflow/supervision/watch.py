@@ -81,19 +81,14 @@ def _needs_worker(
             # Each look would date an unrecorded failure anew, and the wait would never end.
             failure = failure_of(driver)
             if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
-                return _is_to_be_noted(driver, record, policy, now_ms)
+                # Not each sign of an unseen driver is recorded while it still beats.
+                is_due = record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after_ms
+                return record.unseen_beat != driver.heard_ms and is_due
             return failure is not None and not is_known(record, failure) and failure.uid != record.settled_uid
         case StandBy(stop=stop):
             return stop is not None
         case _:
             return True
-
-
-def _is_to_be_noted(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
-    """Whether to record the newest sign of an unseen driver. Not each sign is recorded while it still beats."""
-    if record.unseen_beat == driver.heard_ms:
-        return False
-    return record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after_ms
 
 
 @dataclass
@@ -133,7 +128,8 @@ class Ledger:
             return False
         record = add_failure(before, failure, self.policy, now_ms)
         self.write(record)
-        self.count("given_up" if record.given_up else _counter(failure))
+        is_transient = failure.cause.verdict is RetryEffect.TRANSIENT
+        self.count("given_up" if record.given_up else "waits" if is_transient else "restarts")
         due = is_rollback_due(record, failure, self.policy)
         to_install = self._programs_to_install(failure) if due else ""
         alert = alert_on_failure(self.home.name, failure, record, self.policy, driver, to_install)
@@ -171,7 +167,3 @@ class Ledger:
         self.write(end_wait(record))
         if record.waiting_told:
             self.tell(alert_on_work(self.home.name, record, epoch_ms(), driver))
-
-
-def _counter(failure: Failure) -> str:
-    return "waits" if failure.cause.verdict is RetryEffect.TRANSIENT else "restarts"
