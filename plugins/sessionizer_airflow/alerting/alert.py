@@ -68,7 +68,7 @@ class Alert:
 
     @classmethod
     def about(cls, kind: AlertKind, stream: str, told: tuple[str, str], seen: Heartbeat | DriverStatus | None) -> Alert:
-        """Make an alert of what is ``told``, a reason and what to do, at the batch of the driver that was ``seen``."""
+        """Make an alert from a reason and a remedy (``told``), at the batch of the driver that was ``seen``."""
         reason, what_to_do = told
         lineage, batch_id = (seen.lineage, seen.batch_id) if seen else (None, None)
         return cls(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
