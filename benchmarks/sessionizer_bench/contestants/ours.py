@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
+from sessionizer.spark.driver.housekeeping import Rehearsal
 from sessionizer.spark.ingest.source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks import table_shapes, tables

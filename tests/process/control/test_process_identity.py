@@ -31,7 +31,7 @@ from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.spark.driver.batch_history import task_seconds
+from sessionizer.spark.driver.query_watch import task_seconds
 from support.processes import scripted_driver
 from support.processes.ports import eventually
 

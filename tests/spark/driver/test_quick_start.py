@@ -22,7 +22,7 @@ from sessionizer.launch.driver_environment import class_archive
 from sessionizer.launch.installation import jar_folder
 from sessionizer.spark.driver import executors
 from sessionizer.spark.driver.executors import require_fit_executors
-from sessionizer.spark.driver.housekeeping.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
+from sessionizer.spark.driver.housekeeping import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
 from sessionizer.spark.query.assembly import packer
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
@@ -169,7 +169,7 @@ def test_it_is_due_once_and_leaves_nothing(
         rehearse_checkpoint(spark, location)
         rehearsed.append(location)
 
-    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearsal.rehearse_checkpoint", rehearse)
+    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearse_checkpoint", rehearse)
     folder = tmp_path / "rehearsal"
     (folder / "left by a driver that was killed").mkdir(parents=True)
     rehearsal = Rehearsal(spark, folder)
@@ -190,7 +190,7 @@ def test_one_that_fails_says_nothing_and_is_not_tried_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """What a thread raises is told by Python, and fails the test."""
-    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearsal.rehearse_checkpoint", Mock(side_effect=error))
+    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearse_checkpoint", Mock(side_effect=error))
     rehearsal = Rehearsal(spark, tmp_path / "rehearsal")
     rehearsal.begin()
     rehearsal.end()

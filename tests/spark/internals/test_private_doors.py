@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.launch.driver_environment import PLAIN_SPARK
-from sessionizer.spark.driver.batch_history import jvm_of_this_process
+from sessionizer.spark.driver.query_watch import jvm_of_this_process
 from sessionizer.spark.internals import (
     delta_append,
     delta_log,

@@ -18,7 +18,7 @@ from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.batch_log import KEPT, BatchFacts, BatchFigures, BatchLog, OpenSessions
 from sessionizer.lineage.canary.judge import TOLD_FOR_MS, describe_late_backlog
-from sessionizer.spark.driver.batch_history import group_times
+from sessionizer.spark.driver.heartbeat_writer import group_times
 from sessionizer.spark.sinks.write import BatchCounts
 from support.streams.in_memory_groups import PAYLOAD, Group, event_table
 

@@ -21,7 +21,7 @@ from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
 from sessionizer.errors import SourceForbidden, SourceMissing
 from sessionizer.home.json_record import add_stamp
-from sessionizer.spark.driver.housekeeping.lookups import Oldest, add_retention
+from sessionizer.spark.driver.lookups import Oldest, add_retention
 from sessionizer.spark.history.history_reader import spec_of_history
 from sessionizer.spark.history.read import FirstBatch
 from sessionizer.spark.ingest.source import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits

@@ -37,9 +37,9 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
 
     Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
     """
-    begun = _find_begun_rollback(home)
-    canary = canary_of_active(home)
-    if begun is None and (canary is None or not canary.goes_back or pending_operation(home) is not None):
+    pending, canary = pending_operation(home), canary_of_active(home)
+    is_begun = pending is not None and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY)
+    if not is_begun and (canary is None or not canary.goes_back or pending is not None):
         return
     active = active_lineage(home)
     if active is not None:
@@ -50,7 +50,7 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
         runner = CanaryRollbackRunner(spark=spark, home=home, say=say, command=Rollback())
-        record = begun or _approve_rollback(runner)
+        record = pending or _approve_rollback(runner)
         try:
             with RunReporter(
                 lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say
@@ -72,20 +72,12 @@ class CanaryRollbackRunner(RollbackRunner):
     def run(self, step: Step, operation: Operation) -> str | None:
         """Run a step. Raises StreamMovedOn, before a row is deleted, if the lineage was promoted meanwhile."""
         if isinstance(step, PointOfNoReturn):
-            self._require_not_promoted(operation.record)
+            record = operation.record
+            canary = read_canary(self.home, record.lineage_from)
+            if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
+                cause = f"{canary.course.by} promoted lineage {record.lineage_from}"
+                raise StreamMovedOn(self.home.name, record.digest, cause)
         return super().run(step, operation)
-
-    def _require_not_promoted(self, record: OperationRecord) -> None:
-        canary = read_canary(self.home, record.lineage_from)
-        if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
-            cause = f"{canary.course.by} promoted lineage {record.lineage_from}"
-            raise StreamMovedOn(self.home.name, record.digest, cause)
-
-
-def _find_begun_rollback(home: StreamHome) -> OperationRecord | None:
-    """Return the record of a rollback that a driver began and did not finish."""
-    pending = pending_operation(home)
-    return pending if pending and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY) else None
 
 
 def _approve_rollback(runner: RollbackRunner) -> OperationRecord:

@@ -1,6 +1,4 @@
-"""A driver's life after it got the lease: prepared, its query run and watched to the end.
-
-The driver: the process that owns a stream's lease and runs its query until told to stop.
+"""The driver: the process that owns a stream's lease and runs its query until told to stop.
 
 It refuses to start without the lease, beats every few seconds, stops at a batch boundary when asked to, writes nothing
 once the lease is lost, and leaves an exit record however it ends, after the query's own end.
@@ -11,10 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sessionizer.checkpoint.log_entries import read_pinned_settings
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.lease import Lease, LeaseWatch, acquire
 from sessionizer.control.maintenance import record_failure, record_false_start
@@ -22,15 +23,16 @@ from sessionizer.control.openlineage.reporter import RunReporter, driver_run
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
+from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.releases import require_release
-from sessionizer.deployment.running_spec import RunningSpec, choose_spec
+from sessionizer.deployment.running_spec import RunningSpec, choose_spec, note_spec
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import Reserve
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
+from sessionizer.launch.driver_environment import PLAIN_SPARK, is_local_master, plain
 from sessionizer.lineage.active import (
     DRAINED_FILE,
     active_lineage,
@@ -41,24 +43,40 @@ from sessionizer.lineage.active import (
     require_not_drained,
     require_own_data,
     require_own_home,
+    start_lineage,
 )
+from sessionizer.lineage.batch_log import BatchLog, OpenSessions
 from sessionizer.lineage.canary.canary_watch import CanaryWatch
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
-from sessionizer.lineage.fingerprint import require_checkpoint, require_readable_lineage, require_same_engine
+from sessionizer.lineage.fingerprint import (
+    JAVA,
+    SPARK,
+    present_fingerprint,
+    read_fingerprint,
+    require_checkpoint,
+    require_readable_lineage,
+    require_same_engine,
+    write_fingerprint,
+)
+from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
-from sessionizer.spark.driver.batch_files import require_folder
-from sessionizer.spark.driver.executors import words_of_this_jvm
+from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
+from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers, words_of_this_jvm
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
-from sessionizer.spark.driver.housekeeping.housekeeping import Housekeeping
+from sessionizer.spark.driver.housekeeping import Housekeeping
 from sessionizer.spark.driver.options import WILL_DRAIN, DriverOptions, Until
-from sessionizer.spark.driver.prepared_query import Preparation, PreparedQuery
+from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.query_watch import REFUSED_BATCH, QueryWatch, StopGate, StopSignals, cut_off
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
-from sessionizer.spark.ingest.source import check_reachable
-from sessionizer.spark.session import driver_metrics, spark_session
+from sessionizer.spark.ingest.guard import remember_types, require_readable_state
+from sessionizer.spark.ingest.source import SourceMemory, check_reachable
+from sessionizer.spark.ingest.topics import require_same_columns, require_source
+from sessionizer.spark.session import driver_metrics, jvm_version, spark_session
+from sessionizer.spark.sinks.examine import examine, require_continuity
 from sessionizer.spark.sinks.table_check import TableCheck
+from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.stream_spec.spec_folder import SpecFile
 
 
@@ -93,9 +111,9 @@ class DriverLoop:
         Raises the error that ended it otherwise.
         """
         with self._report:
-            return self._run()
+            return self._live()
 
-    def _run(self) -> tuple[ExitOutcome, int | None]:
+    def _live(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
         with self._heartbeat.keep_beating():
             self._prepared = self._prepare()
@@ -143,16 +161,52 @@ class DriverLoop:
         spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
         self._signals.take_over()
         self._heartbeat.note_start_progress()
-        preparation = Preparation(
-            running=self._running,
-            home=self._home,
+        return self._prepare_query(spark)
+
+    def _prepare_query(self, spark: SparkSession) -> PreparedQuery:
+        """Prepare the query, with the tables made and a lineage to resume.
+
+        Raises errors of the spec, of the source, and of the tables.
+        """
+        home, spec, lineage = self._home, self._spec, active_lineage(self._home)
+        if not is_local_master(spark.sparkContext.master or ""):
+            require_fit_executors(spark, home.data)
+            self._heartbeat.note_start_progress()
+        with start_python_workers(spark):
+            if lineage is not None:
+                require_continuity(spark, self._running, home, lineage)
+                self._heartbeat.note_start_progress()
+            self._tables.check_with_delta(spark)
+            source = require_source(spark, home, spec, lineage)
+            columns = require_same_columns(spark, home, spec, lineage)
+            examined = examine(spark, spec, home.platform, SourceMemory.of(home, lineage))
+            require_readable_state(home, lineage, spec, examined.guarded.payload)
+            self._heartbeat.note_start_progress()
+            have_tables(spark, home, spec, examined.shapes(spec), anew=self._tables.accepts)
+            self._tables.require_known()
+        spark.streams.addListener(self._listener)
+        if lineage is None:
+            lineage = start_lineage(home, spec=self._running.new_record())
+        else:
+            note_spec(home, lineage, self._running)
+        note_source_ids(home, lineage, source)
+        _note_fingerprint(spark, home, lineage)
+        remember_types(home, lineage, spec, examined.guarded.payload)
+        counts, ui = OpenSessions(home.lineage(lineage).open_sessions), spark.sparkContext.uiWebUrl
+        self._heartbeat.note_start_progress(lineage=lineage, open_keys=counts.total, spark_ui=ui)
+        return PreparedQuery(
+            spark=spark,
+            spec=spec,
+            examined=examined,
+            home=home,
+            lineage=lineage,
             gate=self._gate,
             heartbeat=self._heartbeat,
-            listener=self._listener,
+            open_sessions=counts,
+            batch_log=BatchLog(home.lineage(lineage).batches),
             permit=self._lease_watch.require,
-            tables=self._tables,
+            files=BatchFiles(home, lineage, columns),
         )
-        return preparation.run(spark)
 
     def query_has_ended(self) -> bool:
         """Cut the query off if it still runs, after any failure to watch it. False if it would not end."""
@@ -309,6 +363,14 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
     write_exit(home, record)
     lease.release()
     return record
+
+
+def _note_fingerprint(spark: SparkSession, home: StreamHome, lineage: str) -> None:
+    """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
+    versions = {SPARK: spark.version, JAVA: jvm_version(spark)}
+    now = present_fingerprint(versions, read_fingerprint(home, lineage))
+    settings = read_pinned_settings(home.checkpoint(lineage))
+    write_fingerprint(home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(home)))
 
 
 def _require_readable(home: StreamHome) -> None:

@@ -1,9 +1,10 @@
-"""The driver's heartbeat, fed by Spark's own progress events."""
+"""The driver's heartbeat and history, fed by what batches wrote and by Spark's own progress events."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -18,6 +19,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from sessionizer.control.history.files import HistoryWriter
+from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import GroupTime, Straggler, follow, partition_behind, slow_group
 from sessionizer.control.lease import Lease, beats
 from sessionizer.control.records.driver_records import (
@@ -30,18 +33,102 @@ from sessionizer.control.records.driver_records import (
     positions,
 )
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchObservation, BatchProgress
+from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import OpenSessions
-from sessionizer.spark.driver.batch_history import BatchHistory, group_times
 
 if TYPE_CHECKING:
     from sessionizer.spark.sinks.write import BatchCounts
 
 
 BEAT_EVERY_S: Final = 3.0
+_PLANNING: Final = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit")
+_COMMITTING: Final = ("commitOffsets", "commitBatch")
+"""Names of Spark's durations that make up a phase of our history."""
+
+
+class BatchHistory(HistoryWriter):
+    """A writer that makes one sample of each batch, from its figures before and after the commit."""
+
+    def __init__(self, home: StreamHome) -> None:
+        super().__init__(home)
+        self._written: Sample | None = None
+        """The batch that was written and whose commit Spark has not reported yet."""
+        self._ended_at: int | None = None
+        """End of the last batch (epoch ms)."""
+
+    def note_written(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
+        """Keep the figures of a batch whose tables are written, until its commit."""
+        (heaviest, held), load = open_sessions.heaviest, open_sessions.load
+        key, _, key_events = load.heaviest[0] if load.heaviest else (None, None, None)
+        self._written = Sample(
+            at=0,
+            phases={"evaluate": counts.evaluated_ms, "write": counts.written_ms},
+            open=open_sessions.total,
+            sessions=counts[rows.SESSIONS],
+            late=counts[rows.LATE],
+            refused=counts[rows.QUARANTINE],
+            group=heaviest,
+            group_bytes=held,
+            group_p99_bytes=load.group_p99_bytes,
+            closed=counts.closed,
+            key=key,
+            key_events=key_events,
+            key_p99_events=load.p99_events,
+        )
+
+    def add_committed(self, beat: Heartbeat, spark_ms: Mapping[str, int]) -> None:
+        """Add the batch that the ``beat`` tells of. ``spark_ms`` are Spark's own durations."""
+        written = self._written or Sample(at=0)
+        ended_at, self._written, self._ended_at = self._ended_at, None, beat.at
+        batch_ms = beat.batch_ms or 0
+        phases = {
+            "plan": sum(spark_ms.get(name, 0) for name in _PLANNING),
+            "commit": sum(spark_ms.get(name, 0) for name in _COMMITTING),
+        }
+        batch = replace(
+            written,
+            at=beat.at,
+            lineage=beat.lineage,
+            batch_id=beat.batch_id,
+            batches=1,
+            rows=beat.input_rows or 0,
+            batch_ms=batch_ms,
+            longest_ms=batch_ms,
+            waited_ms=0 if ended_at is None else max(0, beat.at - batch_ms - ended_at),
+            straggler=beat.straggler.label if beat.straggler else None,
+            phases={**written.phases, **phases},
+            lag_ms=beat.watermark_lag_ms,
+            source_lag=beat.source_lag,
+            watermark_ms=beat.watermark_ms,
+            state_bytes=beat.state_bytes,
+        )
+        self.add(batch)
+
+
+def group_times(counts: BatchCounts, loads: Mapping[int, GroupLoad]) -> tuple[GroupTime, ...]:
+    """Return the time of each key group in a batch, given the ``loads`` of all groups after it.
+
+    A group may have been called twice.
+    """
+    took, merged, found = Counter[int](), set[int](), []
+    for group, report in counts.open_in_groups:
+        took[group] += report.load.took_ms
+        if report.merged:
+            merged.add(group)
+    for group, ms in took.items():
+        load = loads.get(group, NO_LOAD)
+        largest: list[tuple[str | None, int]] = [*load.heaviest, (None, 0), (None, 0)]
+        (key, events), (_, next_events) = largest[:2]
+        # of fewer than 100 sessions the p99 is the largest one itself
+        others = min(next_events, load.p99_events or 0)
+        found.append(
+            GroupTime(group=group, took_ms=ms, key=key, key_events=events, others_events=others, merged=group in merged)
+        )
+    return tuple(found)
 
 
 class HeartbeatWriter:
@@ -51,27 +138,18 @@ class HeartbeatWriter:
         now = epoch_ms()
         self._home, self._lease = home, lease
         self._lock = threading.Lock()
-        self._beat = Heartbeat(uid=lease.uid, at=now, started_at=now, phase=Phase.STARTING)
+        self.beat = Heartbeat(uid=lease.uid, at=now, started_at=now, phase=Phase.STARTING)
         self._events_at: int | None = None
         self.brought_events = False
         """Whether the last batch brought events. Refused and late rows do not count."""
         self._progress = BatchProgress()
-        self._reports = 0
+        self.reports = 0
+        """Number of batches and idle triggers that Spark has reported."""
         self.history = BatchHistory(home)
         self.positions: tuple[PartitionPosition, ...] = ()
         """Positions in the partitions of a Kafka source after the last batch."""
         self._times: tuple[GroupTime, ...] = ()
         self._straggler: Straggler | None = None
-
-    @property
-    def reports(self) -> int:
-        """Number of batches and idle triggers that Spark has reported."""
-        return self._reports
-
-    @property
-    def beat(self) -> Heartbeat:
-        """The last beat."""
-        return self._beat
 
     def take_events_at(self) -> int | None:
         """Return once the time (epoch ms) of the last batch with events that count.
@@ -88,7 +166,7 @@ class HeartbeatWriter:
         A source whose rows are all refused or late has data without end, and batches may run without a pause. So a
         running batch is assumed to be like the one before, for as long as that one took.
         """
-        beat = self._beat
+        beat = self.beat
         if not status["isTriggerActive"]:
             return not (status["isDataAvailable"] and self.brought_events)
         if self.brought_events or beat.batch_at is None or beat.batch_ms is None:
@@ -101,9 +179,9 @@ class HeartbeatWriter:
         A driver that lost its lease is silent, because the beat is its successor's.
         """
         with self._lock, suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
-            self._beat = replace(self._beat, at=epoch_ms(), **changes)
+            self.beat = replace(self.beat, at=epoch_ms(), **changes)
             self._lease.check()
-            HEARTBEAT_FILE.of(self._home).write(self._beat)
+            HEARTBEAT_FILE.of(self._home).write(self.beat)
 
     def note_start_progress(self, **changes: Any) -> None:
         """Beat after a step of the start, with these fields changed. On a busy machine each step may take minutes."""
@@ -123,7 +201,7 @@ class HeartbeatWriter:
     def note_observation(self, observed: BatchObservation) -> None:
         """Beat after a look at the batch under way. A batch with progress has started, however long it takes."""
         self._progress = self._progress.seen(observed, epoch_ms())
-        phase = self._phase(Phase.RUNNING) if observed.shows_work else self._beat.phase
+        phase = self._phase(Phase.RUNNING) if observed.shows_work else self.beat.phase
         self.update(phase=phase, **self._progress.fields)
         self.history.flush(epoch_ms(), unless_recent=True)  # a long batch must not keep the hour before unwritten
 
@@ -133,11 +211,11 @@ class HeartbeatWriter:
         self._times = group_times(counts, open_sessions.loads)
         self.history.note_written(counts, open_sessions)
         with self._lock:
-            beat = self._beat
+            beat = self.beat
             self.brought_events = bool(counts.admitted)
             if self.brought_events:
                 self._events_at = epoch_ms()
-            self._beat = replace(
+            self.beat = replace(
                 beat,
                 late=(beat.late or 0) + counts[rows.LATE],
                 quarantined=(beat.quarantined or 0) + counts[rows.QUARANTINE],
@@ -153,12 +231,15 @@ class HeartbeatWriter:
     def note_batch(self, progress: StreamingQueryProgress) -> None:
         """Beat after a committed batch."""
         now = epoch_ms()
-        self._reports += 1
+        self.reports += 1
         source = progress.sources[0]
-        watermark = _epoch_ms(progress.eventTime.get("watermark"))
+        told, behind = progress.eventTime.get("watermark"), (source.metrics or {}).get("maxOffsetsBehindLatest")
+        watermark = None if told is None else int(datetime.fromisoformat(told).timestamp() * 1000) or None
         state = progress.stateOperators[0]
         times, self._times = self._times, ()
-        self._straggler = follow(self._straggler, self._slowest(progress, times, now), times)
+        self.positions = positions(source.endOffset, source.latestOffset)
+        slow = slow_group(times, progress.batchDuration, now) or partition_behind(count_unread(self.positions), now)
+        self._straggler = follow(self._straggler, slow, times)
         self.update(
             phase=self._phase(Phase.RUNNING),
             batch_id=progress.batchId,
@@ -170,28 +251,22 @@ class HeartbeatWriter:
             watermark_lag_ms=now - watermark if watermark else None,
             state_rows=state.numRowsTotal,
             state_bytes=state.memoryUsedBytes + int(state.customMetrics.get("rocksdbSstFileSize", 0)),
-            source_lag=_lag(source.metrics or {}),
+            source_lag=None if behind is None else int(float(behind)),  # in the partition furthest behind
             progress_at=now,
             straggler=self._straggler if self._straggler and self._straggler.is_named else None,
             **NOTHING_UNDER_WAY,
         )
-        self.history.add_committed(self._beat, progress.durationMs)
-
-    def _slowest(self, progress: StreamingQueryProgress, times: Sequence[GroupTime], now: int) -> Straggler | None:
-        """Return what held up the batch, or what falls behind in its source."""
-        source = progress.sources[0]
-        self.positions = positions(source.endOffset, source.latestOffset)
-        return slow_group(times, progress.batchDuration, now) or partition_behind(count_unread(self.positions), now)
+        self.history.add_committed(self.beat, progress.durationMs)
 
     def note_idle(self) -> None:
         """Beat while there is nothing to do."""
-        self._reports += 1
+        self.reports += 1
         self._straggler = None
         self.update(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), straggler=None, **NOTHING_UNDER_WAY)
         self.history.flush(epoch_ms(), unless_recent=True)
 
     def _phase(self, phase: Phase) -> Phase:
-        return Phase.STOPPING if self._beat.phase is Phase.STOPPING else phase
+        return Phase.STOPPING if self.beat.phase is Phase.STOPPING else phase
 
 
 class ProgressListener(StreamingQueryListener):
@@ -227,13 +302,3 @@ class ProgressListener(StreamingQueryListener):
         """
         with self._heard:
             self._heard.wait_for(lambda: run_id in self._ended, within_s)
-
-
-def _epoch_ms(instant: str | None) -> int | None:
-    return None if instant is None else int(datetime.fromisoformat(instant).timestamp() * 1000) or None
-
-
-def _lag(metrics: dict[str, str]) -> int | None:
-    """Return Kafka's own measure: events behind, in the partition furthest behind."""
-    behind = metrics.get("maxOffsetsBehindLatest")
-    return None if behind is None else int(float(behind))

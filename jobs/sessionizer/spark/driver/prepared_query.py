@@ -9,42 +9,26 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of, read_begun_batch, read_pinned_settings
-from sessionizer.control.records.supervision_records import bundle_of_watch
+from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of, read_begun_batch
 from sessionizer.core.wire import rows
-from sessionizer.deployment.running_spec import RunningSpec, note_spec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.launch.driver_environment import is_local_master
-from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchFacts, BatchLog, OpenSessions, lag_behind, table_key
-from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint, write_fingerprint
-from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
-from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers
 from sessionizer.spark.failures.query_failure import columns_changed
-from sessionizer.spark.ingest.guard import remember_types, require_readable_state
 from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.ingest.source import SourceMemory
-from sessionizer.spark.ingest.topics import require_same_columns, require_source
+from sessionizer.spark.ingest.topics import require_same_columns
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.query.assembly import SessionQuery, session_query
-from sessionizer.spark.session import jvm_version
-from sessionizer.spark.sinks.examine import Examined, examine, require_continuity
+from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
-from sessionizer.spark.sinks.table_check import TableCheck
-from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.sinks.write import BatchCounts, Sinks
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
     from sessionizer.spark.driver.query_watch import StopGate
-
-
-def query_name(stream: str, lineage: str) -> str:
-    """Return the name of a query, from which docker/prometheus/prometheus.yaml takes the labels of its metrics."""
-    return f"{stream}.lineage.{lineage}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +68,14 @@ class PreparedQuery:
 
         # for a lineage that resumes, Spark takes the number that it began with
         self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
-        self._let_it_end(until_caught_up=until_caught_up)
-        every_ms = None if until_caught_up else self.spec.trigger_interval_ms
-        name = query_name(self.spec.name, self.lineage)
-        return query.start(write, self.home.checkpoint(self.lineage), every_ms, name)
-
-    def _let_it_end(self, *, until_caught_up: bool) -> None:
-        """Let a driver that ends by itself get batches with data only, if it runs on the wall clock.
-
-        Spark always wants one more batch there, with or without data, so such a query would never catch up.
-        """
-        on_arrival = not self.spec.rules.clock.has_watermark
-        batches_without_data = "false" if until_caught_up and on_arrival else "true"
+        # on the wall clock Spark always wants one more batch, with or without data, so a query would never catch up
+        ends_on_arrival = until_caught_up and not self.spec.rules.clock.has_watermark
+        batches_without_data = "false" if ends_on_arrival else "true"
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", batches_without_data)
+        every_ms = None if until_caught_up else self.spec.trigger_interval_ms
+        # docker/prometheus/prometheus.yaml takes the labels of the query's metrics from its name
+        name = f"{self.spec.name}.lineage.{self.lineage}"
+        return query.start(write, self.home.checkpoint(self.lineage), every_ms, name)
 
     @property
     def resumes(self) -> bool:
@@ -149,83 +128,3 @@ class PreparedQuery:
             held_bytes=self.open_sessions.held_bytes,
             lag_ms=lag_behind(epoch_ms(), watermark_ms, self.spec.rules.watermark_delay_ms),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """The parts that a driver prepares its query with.
-
-    ``permit`` returns only while the lease is ours. ``tables``: the check of the tables, as far as their files told.
-    ``listener`` gets Spark's events about the query.
-    """
-
-    running: RunningSpec
-    home: StreamHome
-    gate: StopGate
-    heartbeat: HeartbeatWriter
-    listener: ProgressListener
-    permit: Callable[[], None]
-    tables: TableCheck
-
-    def run(self, spark: SparkSession) -> PreparedQuery:
-        """Prepare the query, with the tables made and a lineage to resume.
-
-        Raises errors of the spec, of the source, and of the tables.
-        """
-        spec, lineage = self.running.spec, active_lineage(self.home)
-        if not is_local_master(spark.sparkContext.master or ""):
-            require_fit_executors(spark, self.home.data)
-            self.heartbeat.note_start_progress()
-        with start_python_workers(spark):
-            if lineage is not None:
-                require_continuity(spark, self.running, self.home, lineage)
-                self.heartbeat.note_start_progress()
-            self.tables.check_with_delta(spark)
-            source = require_source(spark, self.home, spec, lineage)
-            columns = require_same_columns(spark, self.home, spec, lineage)
-            examined = self._examined(spark, lineage)
-        spark.streams.addListener(self.listener)
-        lineage = self._lineage_to_go_on_in(lineage)
-        note_source_ids(self.home, lineage, source)
-        self._note_fingerprint(spark, lineage)
-        remember_types(self.home, lineage, spec, examined.guarded.payload)
-        counts = OpenSessions(self.home.lineage(lineage).open_sessions)
-        self.heartbeat.note_start_progress(
-            lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl
-        )
-        return PreparedQuery(
-            spark=spark,
-            spec=spec,
-            examined=examined,
-            home=self.home,
-            lineage=lineage,
-            gate=self.gate,
-            heartbeat=self.heartbeat,
-            open_sessions=counts,
-            batch_log=BatchLog(self.home.lineage(lineage).batches),
-            permit=self.permit,
-            files=BatchFiles(self.home, lineage, columns),
-        )
-
-    def _lineage_to_go_on_in(self, active: str | None) -> str:
-        if active is None:
-            return start_lineage(self.home, spec=self.running.new_record())
-        note_spec(self.home, active, self.running)
-        return active
-
-    def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
-        """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
-        versions = {SPARK: spark.version, JAVA: jvm_version(spark)}
-        now = present_fingerprint(versions, read_fingerprint(self.home, lineage))
-        settings = read_pinned_settings(self.home.checkpoint(lineage))
-        write_fingerprint(self.home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(self.home)))
-
-    def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
-        """Examine the spec over its source, with its tables made."""
-        examined = examine(spark, self.running.spec, self.home.platform, SourceMemory.of(self.home, lineage))
-        require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
-        self.heartbeat.note_start_progress()
-        spec = self.running.spec
-        have_tables(spark, self.home, spec, examined.shapes(spec), anew=self.tables.accepts)
-        self.tables.require_known()
-        return examined

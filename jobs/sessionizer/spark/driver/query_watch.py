@@ -1,4 +1,8 @@
-"""The watch over a running query: it beats, stops the query at a batch boundary, or cuts it off."""
+"""The watch over a running query: it beats, stops the query at a batch boundary, or cuts it off.
+
+Within one JVM Spark reports nothing of a task before it ends: executors send their counts only to another JVM. So the
+CPU time that the tasks of a local Spark have used is observed, too.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
+import psutil  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.control.lease import LeaseWatch
 from sessionizer.control.records.driver_records import Phase
+from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import require_room
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.driver.batch_files import FolderCheck
-from sessionizer.spark.driver.batch_history import observe_batch
 from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S, HeartbeatWriter, ProgressListener
 from sessionizer.spark.internals.java_errors import JavaUnreachable
+from sessionizer.spark.internals.task_counts import records_of_stage
 from sessionizer.stream_spec.document.source import Source
 
 POLL_S: Final = 0.25
@@ -35,6 +42,95 @@ HEARD_WITHIN_S: Final = 5.0
 """Seconds that an ended query's last events may take."""
 STUCK_AFTER_MS: Final = 600_000
 """A driver that is to stop waits no longer than this (ms) for a batch without progress."""
+
+
+_TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
+"""Names, as Linux cuts them, of the threads that run a task or feed its Python worker.
+
+Elsewhere threads have no names.
+"""
+_JAVA: Final = ("java", "java.exe")
+_SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
+
+
+def task_seconds(jvm_pid: int) -> int:
+    """Return whole seconds of processor time of the JVM's running tasks: their threads, and Python workers."""
+    try:
+        jvm = psutil.Process(jvm_pid)
+        threads = [thread for thread in jvm.threads() if _name(jvm_pid, thread.id) in _TASK_THREADS]
+        workers = jvm.children(recursive=True)
+    except psutil.Error:
+        return 0
+    return int(sum(thread.user_time + thread.system_time for thread in threads) + sum(map(_seconds, workers)))
+
+
+def jvm_of_this_process() -> int | None:
+    """Return the JVM that this Python speaks to: its parent under spark-submit, else its child.
+
+    None if neither is a JVM.
+    """
+    try:
+        ours = psutil.Process()
+        near = [ours.parent(), *ours.children(recursive=True)]
+        # this process may have started other JVMs
+        jvms = (one for one in near if one is not None and one.name() in _JAVA)
+        return next((jvm.pid for jvm in jvms if any(_SUBMIT in word for word in jvm.cmdline())), None)
+    except psutil.Error:
+        return None
+
+
+def _name(pid: int, thread: int) -> str:
+    """Read the name of a thread, which psutil does not know."""
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/comm").read_text().rstrip("\n")
+    except OSError:
+        return ""
+
+
+def _seconds(process: psutil.Process) -> float:
+    """Return user and system time of a process (s), 0 if it is gone."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def observe_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
+    """Observe ``query`` as it is now. ``batch_id`` is the batch that Spark has handed to us."""
+    status, tracker = query.status, spark.sparkContext.statusTracker()
+    if not status["isTriggerActive"] and query.isActive:
+        return BatchObservation(waits=True, batches=batches)
+    # Spark groups the jobs of a query under the id of its run
+    jobs = tuple(sorted({*tracker.getActiveJobsIds()} & {*tracker.getJobIdsForGroup(str(query.runId))}))
+    # elsewhere executors report the records that their tasks have taken
+    is_local = (spark.sparkContext.master or "").startswith("local")
+    jvm = jvm_of_this_process() if jobs and is_local else None
+    return BatchObservation(
+        batch_id=batch_id,
+        doing=str(status["message"]),
+        batches=batches,
+        jobs=jobs,
+        stages=tuple(_stages(spark, jobs)),
+        task_seconds=0 if jvm is None else task_seconds(jvm),
+    )
+
+
+def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObservation]:
+    """Yield the stages of ``jobs``, with the records that tasks have taken, running ones included.
+
+    The public tracker counts finished tasks only. A stage whose output exists already has no tasks and is unknown to
+    Spark. Executors report every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
+    """
+    tracker = spark.sparkContext.statusTracker()
+    for job_id in jobs:
+        job = tracker.getJobInfo(job_id)
+        for stage_id in sorted(job.stageIds) if job else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                seen = StageObservation(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
+                records = records_of_stage(spark, stage_id)
+                yield seen if records is None else replace(seen, rows_read=records[0], records=records)
 
 
 class QueryWatch:
@@ -112,51 +208,34 @@ class StopGate:
     def __init__(self, must_stop: Callable[[], bool]) -> None:
         self._must_stop = must_stop
         self._in_batch = threading.Lock()
-        self._closed = threading.Event()
-        self._refused = threading.Event()
-        self._batch_id: int | None = None
-        self._failure: SessionizerError | None = None
-
-    @property
-    def failure(self) -> SessionizerError | None:
-        """Error of ours that ended a batch, because Spark passes on only its text."""
-        return self._failure
-
-    @property
-    def closed(self) -> bool:
+        self.closed = False
         """Whether no further batch will run."""
-        return self._closed.is_set()
-
-    @property
-    def refused(self) -> bool:
+        self.refused = False
         """Whether the gate refused a batch, which ends its query. That end is no failure."""
-        return self._refused.is_set()
-
-    @property
-    def batch_id(self) -> int | None:
+        self.batch_id: int | None = None
         """Number of the running batch, None while there is none, or one is only planned."""
-        return self._batch_id
+        self.failure: SessionizerError | None = None
+        """Error of ours that ended a batch, because Spark passes on only its text."""
 
     @contextmanager
     def batch(self, batch_id: int) -> Iterator[None]:
         """Hold the gate for one batch. Raises GateClosed if no batch may start."""
         with self._in_batch:
             if self.closed or self._must_stop():
-                self._closed.set()
-                self._refused.set()
+                self.closed = self.refused = True
                 raise GateClosed
-            self._batch_id = batch_id
+            self.batch_id = batch_id
             try:
                 yield
             except SessionizerError as error:
-                self._failure = error
+                self.failure = error
                 raise
             finally:
-                self._batch_id = None
+                self.batch_id = None
 
     def close(self) -> None:
         """Let no further batch start. A running one is finished."""
-        self._closed.set()
+        self.closed = True
 
 
 class StopSignals:

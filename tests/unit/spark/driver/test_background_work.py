@@ -10,9 +10,9 @@ from sessionizer.control import lease
 from sessionizer.control.status.driver_status import DriverStatus, State, read_driver
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.driver import driver_loop as driving
-from sessionizer.spark.driver.housekeeping import housekeeping as punctuation_removal
-from sessionizer.spark.driver.housekeeping.housekeeping import RETRY_AFTER_MS, PunctuationRemoval
-from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork
+from sessionizer.spark.driver import housekeeping as punctuation_removal
+from sessionizer.spark.driver.housekeeping import RETRY_AFTER_MS, PunctuationRemoval
+from sessionizer.spark.driver.lookups import BackgroundWork
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.spec_folder import SpecFile
 from support.streams.stage import Stage, clicks_spec

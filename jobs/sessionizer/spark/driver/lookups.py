@@ -1,8 +1,7 @@
 """Watches of a driver on threads of their own: answers on open sessions, and the positions in its Kafka source.
 
-The driver's note on its Kafka source, once a minute: how far it has read, and what the broker still keeps.
-
-The broker is asked on a thread of its own, because a broker that does not answer must not hold up the driver's watch.
+Once a minute the driver notes how far it has read of its Kafka source, and what the broker still keeps. A broker that
+does not answer must not hold up the driver's watch.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from sessionizer.control.records.driver_records import (
     ANSWER_FILE,
@@ -126,12 +125,8 @@ class Lookups:
             batch_id=found.batch_id,
             watermark_ms=found.watermark_ms,
             key_group=group,
-            sessions=tuple(map(_cut, sessions)),
+            sessions=tuple({**session, "events": session["events"][-EVENTS_SHOWN:]} for session in sessions),
         )
-
-
-def _cut(session: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**session, "events": session["events"][-EVENTS_SHOWN:]}
 
 
 EVERY_MS: Final = MINUTE

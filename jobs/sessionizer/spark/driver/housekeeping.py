@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import BoundedLog, first_line
-from sessionizer.home.roots import DataPath
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import backfill_command, describe_late_backlog
-from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork, Lookups, PositionsWatch
-from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
+from sessionizer.spark.driver.lookups import BackgroundWork, Lookups, PositionsWatch
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
+from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.sinks.table_check import ChangeWatch
+from sessionizer.spark.sinks.table_shapes import quarantine_shape
+from sessionizer.spark.sinks.tables import ensure_table
 
 RETRY_AFTER_MS: Final = MINUTE
 
@@ -209,3 +218,53 @@ class Housekeeping:
             pass  # the next floor is higher
         except SessionizerError as error:  # sessions would stay open for good
             self._not_woken = error
+
+
+AFTER_BATCHES: Final = 10
+"""Batches before the rehearsal.
+
+The first ones have code of their own to compile, and a driver that ends soon needs none.
+"""
+ENDED_WITHIN_S: Final = 30.0
+_COMMITS: Final = 2
+
+
+class Rehearsal:
+    """A rehearsal that happens once, on a thread of its own, with a table in ``folder`` that no other process knows."""
+
+    def __init__(self, spark: SparkSession, folder: DataPath) -> None:
+        self._spark, self._folder = spark, folder
+        self._work, self._is_begun = BackgroundWork("rehearsal"), False
+
+    def is_due(self, batches: int) -> bool:
+        """Whether it is time, after so many ``batches``. A driver with waiting events lets it wait, too."""
+        return not self._is_begun and batches >= AFTER_BATCHES
+
+    def begin(self) -> None:
+        """Start the rehearsal, at most once."""
+        self._is_begun = True
+        self._work.start(self._checkpoint)
+
+    def end(self) -> None:
+        """Return when no part of it runs, because Spark must not be stopped under a job."""
+        self._work.end(ENDED_WITHIN_S)
+
+    def _checkpoint(self) -> None:
+        """Write the checkpoint.
+
+        A failure is harmless: the first real checkpoint is then as slow as without a rehearsal.
+        """
+        with suppress(SessionizerError, PySparkException, JavaError, JavaUnreachable, OSError):
+            remove_tree(self._folder)  # of a driver that was killed meanwhile
+            rehearse_checkpoint(self._spark, uri_of(self._folder))
+            remove_tree(self._folder)
+
+
+def rehearse_checkpoint(spark: SparkSession, location: str) -> None:
+    """Make a table of one row at ``location``, each of whose commits comes with a checkpoint, and append to it."""
+    shape = quarantine_shape()
+    shape = replace(shape, properties={**shape.properties, "delta.checkpointInterval": "1"})
+    ensure_table(spark, shape, location)
+    row = spark.range(1).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in shape.columns))
+    for version in range(_COMMITS):
+        append_once(row, location, Transaction("rehearsal", version), lambda: None)

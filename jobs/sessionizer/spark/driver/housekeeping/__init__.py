@@ -1,1 +1,0 @@
-"""Housekeeping of a driver between two looks at its query."""
