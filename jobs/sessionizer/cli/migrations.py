@@ -27,9 +27,8 @@ from sessionizer.migrations.declared import (
     pending_migrations,
 )
 from sessionizer.migrations.draft import Preview, draft_migration
-from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.page import proof_page
-from sessionizer.state.proof.result import Proof
+from sessionizer.state.proof.result import BATCHES, Proof
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.rules import ALLOWED_ID, Migration, is_migration_id
 from sessionizer.stream_spec.document.stream import StreamSpec

@@ -15,8 +15,7 @@ from sessionizer.errors import NothingToProve, ReplayDiffers
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
-from sessionizer.spark.proof.tables import add_to_proof_table
+from sessionizer.spark.proof.prove import ProofRequest, add_to_proof_table, prove_by_replay
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.state.proof.comparison import DifferenceKind
 from sessionizer.state.proof.result import Proof, ProofVerdict

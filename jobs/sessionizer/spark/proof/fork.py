@@ -1,9 +1,8 @@
 """Fork of a lineage: a native copy of one of its batches in a scratch folder, and the recorded batches after it.
 
-Fork of a lineage whose open events get the migrations of a spec: seeded like a new lineage, in a scratch home.
-
-Batch 0 of the fork holds the migrated events. The recorded batches follow it, so their numbers are shifted. Sessions
-that were over before the migration are written as rows of the batch before the recorded ones.
+If its open events get the migrations of a spec, the fork is seeded like a new lineage, in a scratch home. Batch 0 of it
+holds the migrated events. The recorded batches follow it, so their numbers are shifted. Sessions that were over before
+the migration are written as rows of the batch before the recorded ones.
 """
 
 from __future__ import annotations
@@ -86,8 +85,10 @@ def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
 
     Raises UnwritablePath, DiskFull.
     """
-    _remove_left_folders(home)
-    folder = home.proofs / proof_id
+    oldest, folder = mint_prefix(epoch_ms() - _LEFT_FOR_MS), home.proofs / proof_id
+    for entry in list_entries(home.proofs):
+        if entry.name < oldest:
+            remove_tree(entry)
     try:
         make_private_data(home.proofs)
         make_data_folder(folder)
@@ -144,13 +145,6 @@ def check_batch_is_kept(home: StreamHome, recording: Recording, folder: DataPath
         raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
 
 
-def _remove_left_folders(home: StreamHome) -> None:
-    oldest = mint_prefix(epoch_ms() - _LEFT_FOR_MS)
-    for entry in list_entries(home.proofs):
-        if entry.name < oldest:
-            remove_tree(entry)
-
-
 _SEED: Final = 0
 _MIGRATED: Final = "migrated"
 
@@ -170,7 +164,11 @@ def fork_with_migrations(
         require_in_reach(examined.guarded.payload, migrated.kept)
         migrated.decide()
         checkpoint = _seed(spark, home, recording, migrated, examined)
-        _continue_with_recorded(recording, checkpoint, folder)
+        # batch 1 of the seeded checkpoint begins where the recorded batches do
+        begin_where(checkpoint, _SEED, write_recorded_offsets(folder) / str(recording.batches.fork_at))
+        remove_tree(checkpoint / SOURCES)
+        are_files = recording.spec.source.format == "files"
+        copy_sources(recording.checkpoint, recording.batches.last, checkpoint, are_files=are_files)
     fork = Fork(folder, checkpoint, recording.batches.fork_at - _SEED)
     _write_finished(spark, home, recording, fork, committed)
     return fork
@@ -207,14 +205,6 @@ def _seed(
         seeded.start(migrated.migrate(recording.spec.key_groups))
         seeded.compare()
         return scratch.checkpoint(seeded.lineage)
-
-
-def _continue_with_recorded(recording: Recording, checkpoint: DataPath, folder: DataPath) -> None:
-    """Have batch 1 of the seeded ``checkpoint`` begin where the recorded batches do. Raises OSError."""
-    begin_where(checkpoint, _SEED, write_recorded_offsets(folder) / str(recording.batches.fork_at))
-    remove_tree(checkpoint / SOURCES)
-    are_files = recording.spec.source.format == "files"
-    copy_sources(recording.checkpoint, recording.batches.last, checkpoint, are_files=are_files)
 
 
 def _write_finished(

@@ -41,8 +41,7 @@ from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import BatchCounts, Sinks
-from sessionizer.state.proof.batches import ReplayedBatches, choose_batches
-from sessionizer.state.proof.result import Death
+from sessionizer.state.proof.result import Death, ReplayedBatches, choose_batches
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
     MIGRATIONS,
@@ -159,7 +158,7 @@ class _Run:
         committed = read_last_commit(self.fork.checkpoint)
         if self.counts is None or committed != self.fork.number_of(self.batch_id):
             raise NothingToProve(self.stream, f"Spark does not run batch {self.batch_id} as it is recorded")
-        self.events += _rows_read(self.counts)
+        self.events += self.counts.admitted + self.counts[rows.LATE] + self.counts[rows.QUARANTINE]
         self.counts = None
         self.over += 1
         self.say(f"batch {self.batches[self.over - 1]} replayed ({self.over} of {len(self.batches)})")
@@ -178,10 +177,6 @@ class _Run:
         except Exception as error:
             self.failure = error
             raise
-
-
-def _rows_read(counts: BatchCounts) -> int:
-    return counts.admitted + counts[rows.LATE] + counts[rows.QUARANTINE]
 
 
 def _cause_of_death(stream: str, batch_id: int, error: Exception) -> str:
@@ -242,12 +237,14 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
     _require_same_source(home.name, spec, changes)
     checkpoint = home.checkpoint(lineage)
     try:
-        obstacle = _obstacles(spark, home, lineage, spec)
-        batches = choose_batches(home.name, _kept_batches(checkpoint), count, first, obstacle)
+        kept = list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
+        batches = choose_batches(home.name, kept, count, first, _obstacles(spark, home, lineage, spec))
     except FileNotFoundError as error:
         raise BatchOutrun(home.name, first or 0, f"{error.filename or error} is gone") from error
     waiting = waiting_migrations(home, lineage, spec)
-    notes = [each for each in (batches.note, _note_on_groups(changes)) if each]
+    of_groups = [
+        f"{each} is not replayed: a rescale changes no session" for each in changes if each.field == KEY_GROUPS
+    ]
     return Recording(
         lineage=lineage,
         checkpoint=checkpoint,
@@ -255,7 +252,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         spec=replay_spec(spec, int(record.document[KEY_GROUPS])),
         batches=batches,
         changes=(*(change for change in changes if change.field != KEY_GROUPS), *_changes_by_migrations(waiting)),
-        notes=tuple(notes),
+        notes=(*([batches.note] if batches.note else []), *of_groups),
         old_spec=parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path),
         waiting=waiting,
     )
@@ -282,10 +279,6 @@ def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, .
             raise NothingToProve(stream, f"the batches were read from another source ({change})")
 
 
-def _kept_batches(checkpoint: DataPath) -> set[int]:
-    return list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
-
-
 def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: StreamSpec) -> Callable[[int], str | None]:
     """Return a function that says why a batch cannot be replayed, None if it can."""
     checkpoint = home.checkpoint(lineage)
@@ -306,11 +299,6 @@ def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: Stream
 
 def _missing_files(spark: SparkSession, uris: list[str]) -> list[str]:
     return [uri for uri, size in sizes_of(spark, uris).items() if size is None]
-
-
-def _note_on_groups(changes: tuple[Change, ...]) -> str | None:
-    found = next((change for change in changes if change.field == KEY_GROUPS), None)
-    return None if found is None else f"{found} is not replayed: a rescale changes no session"
 
 
 def _changes_by_migrations(migrations: Sequence[Migration]) -> list[Change]:

@@ -5,8 +5,9 @@ Rows are paired by their key. Rows of one key are paired in the order of their o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,10 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
-from sessionizer.state.proof.samples import DifferenceSample, Sampler, differing_rows
 
 if TYPE_CHECKING:
     Indices: TypeAlias = NDArray[np.int64]
+    Rows: TypeAlias = NDArray[np.bool_]
 
 SAMPLES: Final = 10
 """Rows of each kind of difference that are shown."""
@@ -79,38 +80,26 @@ class TableComparison:
     identical: int = 0
     differences: tuple[RowDifference, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON, which ``comparison_from_json`` reads back."""
-        return asdict(self)
-
-
-def comparison_from_json(value: Mapping[str, Any]) -> TableComparison:
-    """Read a comparison. Raises KeyError, TypeError, ValueError."""
-    differences = tuple(
-        RowDifference(
-            DifferenceKind(each["kind"]),
-            tuple(each["columns"]),
-            each["rows"],
-            tuple(DifferenceSample(sample["key"], sample["old"], sample["new"]) for sample in each["samples"]),
-        )
-        for each in value["differences"]
-    )
-    return TableComparison(value["old"], value["new"], value["identical"], differences)
-
 
 def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: int = SAMPLES) -> TableComparison:
     """Compare the rows of two Arrow tables. A column that one of them lacks is null there."""
     names = [name for name in dict.fromkeys((*old.column_names, *new.column_names)) if name not in table.excluded]
+    others = [name for name in names if name not in table.key]
     old, new = (_select_columns(each, names) for each in (old, new))
     old_ids, new_ids = _row_ids(old, new, table.key)
     _, in_old, in_new = np.intersect1d(old_ids, new_ids, assume_unique=True, return_indices=True)
     lone_old = np.setdiff1d(np.arange(len(old_ids)), in_old, assume_unique=True)
     lone_new = np.setdiff1d(np.arange(len(new_ids)), in_new, assume_unique=True)
-    sampler = Sampler(table.key, names, samples)
-    changed = _changed_pairs(old.take(pa.array(in_old)), new.take(pa.array(in_new)), sampler)
+    pairs = old.take(pa.array(in_old)), new.take(pa.array(in_new))
+    changed = [
+        RowDifference(DifferenceKind.COLUMNS, columns, len(rows), _samples(*pairs, rows[:samples], table.key, columns))
+        for columns, rows in _changed_pairs(*pairs)
+    ]
+    shown_old = _samples(old, None, lone_old[:samples], table.key, others)
+    shown_new = _samples(None, new, lone_new[:samples], table.key, others)
     found = [
-        _lone_rows(DifferenceKind.ONLY_OLD, old, lone_old, sampler),
-        _lone_rows(DifferenceKind.ONLY_NEW, new, lone_new, sampler),
+        RowDifference(DifferenceKind.ONLY_OLD, (), len(lone_old), shown_old),
+        RowDifference(DifferenceKind.ONLY_NEW, (), len(lone_new), shown_new),
         *changed,
     ]
     differences = tuple(each for each in found if each.rows)
@@ -171,25 +160,131 @@ def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
     return numbers
 
 
-def _changed_pairs(old: pa.Table, new: pa.Table, sampler: Sampler) -> list[RowDifference]:
+def _changed_pairs(old: pa.Table, new: pa.Table) -> Iterator[tuple[tuple[str, ...], Indices]]:
     """Group the pairs that differ by the columns in which they differ."""
     marks: dict[str, Any] = {}
     for name in old.column_names:
         marks |= differing_rows(name, old.column(name), new.column(name))
     if not marks:
-        return []
+        return
     paths, matrix = sorted(marks), np.column_stack([marks[path] for path in sorted(marks)])
     rows = np.flatnonzero(matrix.any(axis=1))
     ways, which = np.unique(matrix[rows], axis=0, return_inverse=True)
-    found = []
     for number, way in enumerate(ways):
         columns = tuple(path for path, differs in zip(paths, way, strict=True) if differs)
-        members = rows[which.reshape(-1) == number]
-        found.append(
-            RowDifference(DifferenceKind.COLUMNS, columns, len(members), sampler.pairs(old, new, members, columns))
-        )
+        yield columns, rows[which.reshape(-1) == number]
+
+
+_TEXT: Final = 200
+"""Characters of a value in a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceSample:
+    """A row that differs: its ``key``, and the values that it has on each side, as text. None: the side lacks it."""
+
+    key: Mapping[str, str | None]
+    old: Mapping[str, str | None] | None
+    new: Mapping[str, str | None] | None
+
+
+def _samples(
+    old: pa.Table | None, new: pa.Table | None, members: Indices, key: Sequence[str], columns: Sequence[str]
+) -> tuple[DifferenceSample, ...]:
+    """Show rows: their key, and the values in ``columns`` of each side that has them."""
+    sides = [None if side is None else side.take(pa.array(members)).to_pylist() for side in (old, new)]
+    keyed = next(side for side in sides if side is not None)
+    return tuple(
+        DifferenceSample(_texts(row, key), *(None if side is None else _texts(side[number], columns) for side in sides))
+        for number, row in enumerate(keyed)
+    )
+
+
+def _texts(row: Mapping[str, Any], paths: Sequence[str]) -> dict[str, str | None]:
+    return {path: _text(_value_at(row, path.split("."))) for path in paths}
+
+
+def _value_at(value: Any, path: Sequence[str]) -> Any:  # noqa: ANN401  a value of a row
+    for number, name in enumerate(path):
+        if isinstance(value, list):
+            return [_value_at(each, path[number:]) for each in value]
+        value = value.get(name) if value is not None else None
+    return value
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401  a value of a row
+    if value is None:
+        return None
+    nested = isinstance(value, list | dict)
+    text = json.dumps(value, default=str, ensure_ascii=False) if nested else str(value)
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+
+
+def differing_rows(name: str, old: Any, new: Any) -> dict[str, Rows]:  # noqa: ANN401  an Arrow array
+    """Mark the rows in which two columns differ, by the path of the value, such as ``events.page``.
+
+    Two nulls are equal, and so are two NaN. Values of two types are compared as the newer type, or as text.
+    """
+    found: dict[str, Rows] = {}
+    sides = (side.combine_chunks() if isinstance(side, pa.ChunkedArray) else side for side in (old, new))
+    for path, rows in _differences(name, *sides):
+        if rows.any():
+            found[path] = found[path] | rows if path in found else rows
     return found
 
 
-def _lone_rows(kind: DifferenceKind, rows: pa.Table, members: Indices, sampler: Sampler) -> RowDifference:
-    return RowDifference(kind, (), len(members), sampler.lone(rows, members, is_old=kind is DifferenceKind.ONLY_OLD))
+def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Rows]]:  # noqa: ANN401
+    if pa.types.is_null(old.type) and not pa.types.is_null(new.type):
+        old = pa.nulls(len(old), new.type)
+    elif pa.types.is_null(new.type):
+        new = pa.nulls(len(new), old.type)
+    if pa.types.is_list(old.type) and pa.types.is_list(new.type):
+        yield from _compare_lists(path, old, new)
+    elif pa.types.is_struct(old.type) and pa.types.is_struct(new.type):
+        yield from _compare_structs(path, old, new)
+    elif pa.types.is_nested(old.type) or pa.types.is_nested(new.type):
+        pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        yield path, np.fromiter((before != now for before, now in pairs), np.bool_, len(old))
+    else:
+        yield path, _compare_values(old, new)
+
+
+def _compare_lists(path: str, old: Any, new: Any) -> Iterator[tuple[str, Rows]]:  # noqa: ANN401
+    lengths = [_numpy(pc.fill_null(pc.list_value_length(each), -1)) for each in (old, new)]
+    yield path, lengths[0] != lengths[1]
+    alike = np.flatnonzero((lengths[0] == lengths[1]) & (lengths[0] > 0))
+    kept = [each.take(pa.array(alike)) for each in (old, new)]
+    owners = alike[_numpy(pc.list_parent_indices(kept[0]))]
+    for inner, values in _differences(path, *(pc.list_flatten(each) for each in kept)):
+        rows = np.zeros(len(old), np.bool_)
+        rows[owners[values]] = True
+        yield inner, rows
+
+
+def _compare_structs(path: str, old: Any, new: Any) -> Iterator[tuple[str, Rows]]:  # noqa: ANN401
+    yield path, _numpy(pc.xor(pc.is_null(old), pc.is_null(new)))
+    names = dict.fromkeys(field.name for each in (old, new) for field in each.type)
+    for name in names:
+        yield from _differences(f"{path}.{name}", _field(old, name), _field(new, name))
+
+
+def _field(column: Any, name: str) -> Any:  # noqa: ANN401
+    """Return a field of a struct, all null if the struct lacks it."""
+    return pc.struct_field(column, name) if column.type.get_field_index(name) >= 0 else pa.nulls(len(column))
+
+
+def _compare_values(old: Any, new: Any) -> Any:  # noqa: ANN401  marks of rows
+    if old.type != new.type:
+        try:
+            old = old.cast(new.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            old, new = old.cast(pa.string()), new.cast(pa.string())
+    unequal = pc.fill_null(pc.not_equal(old, new), pa.scalar(value=False))
+    if pa.types.is_floating(old.type):
+        nans = [pc.fill_null(pc.is_nan(each), pa.scalar(value=False)) for each in (old, new)]
+        unequal = pc.and_not(unequal, pc.and_(*nans))
+    return _numpy(pc.or_(unequal, pc.xor(pc.is_null(old), pc.is_null(new))))
+
+
+def _numpy(values: Any) -> Any:  # noqa: ANN401
+    return values.to_numpy(zero_copy_only=False)

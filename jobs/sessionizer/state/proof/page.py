@@ -21,7 +21,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.proof.result import NOTHING_COMPARED, JudgedDifference, Proof, ProofVerdict, TableProof
 
 if TYPE_CHECKING:
-    from sessionizer.state.proof.samples import DifferenceSample
+    from sessionizer.state.proof.comparison import DifferenceSample
 
 _WORDS: Final = {
     ProofVerdict.EQUAL: "Equal: every row is identical.",

@@ -4,23 +4,24 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from sessionizer.errors import NothingToProve
-from sessionizer.state.proof.batches import ReplayedBatches, choose_batches
 from sessionizer.state.proof.comparison import (
     ComparedTable,
     DifferenceKind,
     TableComparison,
     compare_rows,
-    comparison_from_json,
     merge_comparisons,
 )
+from sessionizer.state.proof.result import ReplayedBatches, choose_batches
 from support.fixtures.reviewed import Reviewed
 
 TABLE = ComparedTable("rows", "rows", ("id",), ("written_at",))
@@ -123,7 +124,7 @@ def test_parts_add_up_and_survive_json() -> None:
     )
     assert (merged.old, merged.new, merged.identical) == (40, 40, 23)
     assert all(len(each.samples) <= 10 for each in merged.differences)
-    assert comparison_from_json(json.loads(json.dumps(merged.to_json()))) == merged
+    assert TypeAdapter(TableComparison).validate_json(json.dumps(asdict(merged))) == merged
 
 
 def test_long_values_are_cut_in_samples() -> None:

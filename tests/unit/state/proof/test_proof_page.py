@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from sessionizer.lineage.fingerprint import Fingerprint
-from sessionizer.state.proof.comparison import DifferenceKind, RowDifference
+from sessionizer.state.proof.comparison import DifferenceKind, DifferenceSample, RowDifference
 from sessionizer.state.proof.page import proof_page
 from sessionizer.state.proof.result import (
     NOTHING_COMPARED,
@@ -18,7 +18,6 @@ from sessionizer.state.proof.result import (
     TableProof,
     release_differences,
 )
-from sessionizer.state.proof.samples import DifferenceSample
 from support.fixtures.reviewed import Reviewed
 
 EVIL = '<script>alert("&$stream")</script>'
