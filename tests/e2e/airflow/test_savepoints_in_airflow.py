@@ -47,15 +47,9 @@ def complete(platform: Platform) -> list[Savepoint]:
     return [each for each in list_savepoints(platform.home.savepoints, epoch_ms()) if each.is_complete]
 
 
-def run_to_its_end(platform: Platform, dag: str, seconds: float = 240) -> tuple[str, str]:
-    """The id and the state of a new run."""
+def run_to_its_end(platform: Platform, dag: str) -> tuple[str, str]:
     run = platform.run_now(dag)
-
-    def state() -> str:
-        return str(platform.api.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}")["state"])
-
-    wait_until(lambda: state() in {"success", "failed"}, seconds, f"the end of {dag}")
-    return run, state()
+    return run, platform.wait_for_end(dag, run, 240)
 
 
 def tasks(platform: Platform, dag: str, run: str) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from sessionizer.cli.state_commands.course import canary_line
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.deployment.differences import Division
@@ -35,6 +34,7 @@ from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import run_here
 from support.verbs.reseeded_stream import Killed
 from support.verbs.scene_verbs import approved
 
@@ -127,9 +127,7 @@ def carry_out_by_operation(
     home, runner = stage.stream_home, runner_of(spark, stage)
     runner.say = say
     record = pending_operation(home) or new_operation(home, Rescale.name, plan.digest, "ann", plan.leaves)
-    job = Maintenance(f"{Rescale.name}-{record.id}", "ann", "tests", record.wanted)
-    with hold_lease(home, job, 10, lambda _: None) as lease:
-        execute(Operation(home, record, lease.check), runner)
+    run_here(home, record, runner)
 
 
 def die_at(step: LineageStep) -> Callable[[str], None]:

@@ -17,10 +17,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import sessionizer
-from sessionizer.control.execution import StepRunner, execute
+from sessionizer.control.execution import StepRunner
 from sessionizer.control.lease import Lease, read_lease
-from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import (
@@ -59,6 +58,7 @@ from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_fi
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
+from support.verbs.begun_restore import run_here
 from support.verbs.reseeded_stream import reader_of, seed
 
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch, MigrationRefused)
@@ -140,7 +140,7 @@ class RealStream:
         self.upgrading = Upgrade(canary=0, new_lineage=new_lineage, partitions=partitions, key_groups=key_groups)
         self.stage.write_spec({**self.document(), **changes})
         try:
-            runner = self._upgrade_runner()
+            runner = self._runner_by_file(self.upgrading)
             plan = runner.look()
             return self._typed(Upgrade.name, lambda: plan, runner) if plan.is_needed else None
         except REFUSALS:
@@ -149,7 +149,7 @@ class RealStream:
 
     def resume_upgrade(self) -> None:
         """Go on with an upgrade that was killed. One whose file was edited after its plan is refused."""
-        runner = self._upgrade_runner()
+        runner = self._runner_by_file(self.upgrading)
         try:
             with suppress(PlanChanged):
                 self._typed(Upgrade.name, runner.look, runner)
@@ -161,22 +161,17 @@ class RealStream:
         self.upgrading = Upgrade(canary=0)
         before = self.document()
         self.stage.write_spec({**before, **planned})
-        plan, lineage = self._upgrade_runner().look(), self.stage.lineage
+        plan, lineage = self._runner_by_file(self.upgrading).look(), self.stage.lineage
         begun = new_operation(self.home, Upgrade.name, plan.digest, "tests", plan.leaves)
         self.stage.write_spec({**before, **edited})
         with pytest.raises(PlanChanged):
-            self._run(begun, self._upgrade_runner())
+            run_here(self.home, begun, self._runner_by_file(self.upgrading))
         assert (self.stage.lineage, self.document()) == (lineage, before)
         self._go_by_the_lineage()
 
-    def _upgrade_runner(self) -> ApplyRunner:
-        return ApplyRunner(
-            spark=self.spark,
-            home=self.home,
-            command=self.upgrading,
-            spec=self.stage.spec(),
-            savepoints=self.home.savepoints,
-        )
+    def _runner_by_file(self, command: Apply) -> ApplyRunner:
+        spec, savepoints = self.stage.spec(), self.home.savepoints
+        return ApplyRunner(spark=self.spark, home=self.home, command=command, spec=spec, savepoints=savepoints)
 
     def restore(self, savepoint: str, command: Restore | None = None, **changes: Any) -> OperationRecord:
         """Go back, or forward, to a savepoint. ``changes`` of the file count if the ``command`` reads it."""
@@ -222,13 +217,7 @@ class RealStream:
     def move_sink(self, folder: str | None) -> OperationRecord:
         before = self.stage.spec()
         self.stage.write_spec({**self.document(), "sink": {"path": folder}})
-        runner = ApplyRunner(
-            spark=self.spark,
-            home=self.home,
-            command=Apply(canary=0),
-            spec=self.stage.spec(),
-            savepoints=self.home.savepoints,
-        )
+        runner = self._runner_by_file(Apply(canary=0))
         self.sinks.append(folder)
         assert before.sink.path != folder
         return self._typed(Apply.name, runner.look, runner)
@@ -303,14 +292,9 @@ class RealStream:
         if begun is None:
             plan = approve()
             begun = new_operation(self.home, verb, plan.digest, "tests", plan.leaves, savepoint=savepoint)
-        record = self._run(begun, runner)
+        record = run_here(self.home, begun, runner)
         self._go_by_the_lineage()
         return record
-
-    def _run(self, begun: OperationRecord, runner: StepRunner) -> OperationRecord:
-        job = Maintenance(f"{begun.verb}-{begun.id}", "tests", "tests", begun.wanted)
-        with hold_lease(self.home, job, 10, lambda _: None) as lease:
-            return execute(Operation(self.home, begun, lease.check), runner)
 
     def _go_by_the_lineage(self) -> None:
         """Have the file say what the lineage runs by: drivers of the tests read the file."""

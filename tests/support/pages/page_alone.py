@@ -51,14 +51,11 @@ class ServedPage:
 
 
 @contextmanager
-def serve_fleet(folder: Path, *, more: int = 0) -> Iterator[ServedPage]:
-    """Serve a stream in each state, and ``more`` that run, from this process until the block ends."""
+def serve_fleet(folder: Path) -> Iterator[ServedPage]:
+    """Serve a stream in each state from this process until the block ends."""
     (folder / "specs").mkdir(parents=True)
     platform = Platform(folder / "home", folder / "specs")
     fabricate(platform)
-    for number in range(more):
-        platform.add(f"shop_{number:03}")
-        platform.drive(f"shop_{number:03}", batch_id=number, rows_per_second=1234.5, open_keys=99_999)
     with serve(platform) as page:
         yield page
 

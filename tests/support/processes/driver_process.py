@@ -136,8 +136,8 @@ class DriverProcess:
                 raise DriverNeverDidThat(f"driver {self.uid} never got to: {what}; {self._end_of_log()}")
             time.sleep(every_s)
 
-    def wait_for_line(self, text: str, within_s: float = UP_WITHIN_S) -> None:
-        self.wait_for(lambda: text in self.said, f"saying {text!r}", within_s)
+    def wait_for_line(self, text: str) -> None:
+        self.wait_for(lambda: text in self.said, f"saying {text!r}")
 
     def freeze(self) -> None:
         """SIGSTOP to the JVM and to Python: nothing of it moves until ``thaw``."""
@@ -180,10 +180,8 @@ class DriverProcess:
         return "\n".join(self.said.splitlines()[-15:])
 
 
-def run_to_end(
-    stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
-) -> None:
-    with DriverProcess.start(stage, uid, until, master, apply=apply) as driver:
+def run_to_end(stage: Stage, uid: str, until: str = "drained", *, apply: bool = False) -> None:
+    with DriverProcess.start(stage, uid, until, apply=apply) as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
 
 

@@ -142,9 +142,9 @@ class KafkaBroker:
         admin = self._admin()
         admin.create_acls([rule])[rule].result(timeout=_UP_WITHIN_S)
 
-    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
-        """Have the partition begin at the offset ``before``, as after its retention has passed."""
-        place = TopicPartition(topic, partition, before)
+    def delete_records(self, topic: str, before: int) -> None:
+        """Have partition 0 begin at the offset ``before``, as after its retention has passed."""
+        place = TopicPartition(topic, 0, before)
         admin = self._admin()
         admin.delete_records([place])[place].result(timeout=_UP_WITHIN_S)
 

@@ -110,11 +110,11 @@ class LineageServer:
 
 
 @contextmanager
-def lineage_server(status: int = 201) -> Iterator[LineageServer]:
+def lineage_server() -> Iterator[LineageServer]:
     class Take(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             found.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(status)
+            self.send_response(201)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:

@@ -28,19 +28,21 @@ ClickFiles: TypeAlias = "Mapping[str, tuple[Row, ...]]"
 START_MS = 1_750_000_000_000
 # so many faults that every file has some that the guard refuses, some that are late and some that come twice
 FAULTS = {kind: 4 * share for kind, share in DEFAULT_FAULT_RATES.items()} | {RowKind.TRUNCATED: 0.02}
+RATE: Final = 40.0
+FILE_SECONDS: Final = 10
 
 
-def known_rows(count: int, rate: float = 40.0) -> list[Row]:
-    return list(generate_within(_scenario(rate, count / rate), Bounds(events=count)))
+def known_rows(count: int) -> list[Row]:
+    return list(generate_within(_scenario(RATE, count / RATE), Bounds(events=count)))
 
 
-def write_click_files(folder: Path, files: int, *, rate: float = 40.0, file_seconds: int = 10) -> ClickFiles:
-    """``files`` files of ``file_seconds`` of simulated time each, written in the order of their names."""
-    scenario = _scenario(rate, files * file_seconds)
+def write_click_files(folder: Path, files: int, *, rate: float = RATE) -> ClickFiles:
+    """``files`` files of ``FILE_SECONDS`` of simulated time each, written in the order of their names."""
+    scenario = _scenario(rate, files * FILE_SECONDS)
     sink = FolderSink(folder, "clicks", ".json")
-    rows = generate_within(scenario, Bounds(duration_s=files * file_seconds))
+    rows = generate_within(scenario, Bounds(duration_s=files * FILE_SECONDS))
     written: dict[str, tuple[Row, ...]] = {}
-    for tick in ticks(rows, scenario.start_ms, file_seconds * 1000):
+    for tick in ticks(rows, scenario.start_ms, FILE_SECONDS * 1000):
         sink.write(tick)
         written[f"clicks-{tick.number:08d}.json"] = tick.rows
     return written

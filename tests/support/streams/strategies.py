@@ -103,9 +103,9 @@ def logs(modes: Sequence[Clock] = ALL_MODES, *, drained: bool | None = None) -> 
     return st.builds(_tell_log, rules(modes), _tokens(), drains=drains)
 
 
-def changing_logs(modes: Sequence[Clock] = ALL_MODES) -> SearchStrategy[ChangingLog]:
+def changing_logs() -> SearchStrategy[ChangingLog]:
     """Logs in which rules and payload change: columns of every type come, go, change places and become wider."""
-    return st.builds(_tell_changing_log, logs(modes), st.integers(0, 2**32))
+    return st.builds(_tell_changing_log, logs(), st.integers(0, 2**32))
 
 
 def orderly_logs() -> SearchStrategy[OrderlyLog]:

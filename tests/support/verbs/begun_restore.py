@@ -1,7 +1,11 @@
 """Record of a restore that a user has approved and that has done nothing yet, and how a test leaves a record."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from sessionizer.control.execution import StepRunner, execute
+from sessionizer.control.maintenance import Maintenance, hold_lease
+from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord, write_request
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
@@ -37,3 +41,12 @@ def leave_waiting(home: StreamHome, record: OperationRecord) -> OperationRecord:
     waiting = replace(record, asked_at=record.begun_at)
     write_request(home, waiting)
     return waiting
+
+
+def run_here(
+    home: StreamHome, record: OperationRecord, runner: StepRunner, say: Callable[[str], None] = lambda _: None
+) -> OperationRecord:
+    """Carry the operation out in this process, with the lease of the stream. Returns its record."""
+    job = Maintenance(f"{record.verb}-{record.id}", record.by or "tests", "tests", record.wanted)
+    with hold_lease(home, job, 10, say) as lease:
+        return execute(Operation(home, record, lease.check), runner)

@@ -12,9 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.core.definition.event import Batch
 from sessionizer.home.clock import epoch_ms
@@ -46,6 +44,7 @@ from support.streams.changing_stream import (
 from support.streams.stage import Stage
 from support.streams.strategies import Log
 from support.streams.streamed_log import Feed, batches_that_bring_something
+from support.verbs.begun_restore import run_here
 
 SEED_BATCH = 0
 
@@ -160,7 +159,6 @@ def reader_of(
     live_from: str,
     until_ms: int | None,
     *,
-    backfill: bool = True,
     table: tuple[str | None, str | None] = (None, None),
     query: str | None = None,
 ) -> HistoryReader:
@@ -169,7 +167,7 @@ def reader_of(
     past, source = find_history(history, spec.source, *table, query)
     pending = pending_operation(stage.stream_home)
     leaves = stage.lineage if pending is None else pending.lineage_from or None
-    decision = SeedPlan(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
+    decision = SeedPlan(stage.name, spec_fingerprint(spec), past, until_ms, live_from, True, leaves)
     return HistoryReader(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
 
 
@@ -178,11 +176,9 @@ def seed(stage: Stage, reader: HistoryReader, say: Callable[[str], None] = lambd
     home.prepare()
     left = (reader.decision.leaves or "", -1)
     record = pending_operation(home) or new_operation(home, Seed.name, reader.decision.digest, "tests", left)
-    job = Maintenance(f"{Seed.name}-{record.id}", "tests", "tests", record.wanted)
-    with hold_lease(home, job, 10, say) as lease:
-        command = seed_command("history", reader)
-        runner = SeedRunner(spark=reader.spark, home=home, say=say, command=command, reader=reader)
-        return execute(Operation(home, record, lease.check), runner)
+    command = seed_command("history", reader)
+    runner = SeedRunner(spark=reader.spark, home=home, say=say, command=command, reader=reader)
+    return run_here(home, record, runner, say)
 
 
 def seed_command(history: str, reader: HistoryReader) -> Seed:

@@ -8,9 +8,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.core.definition.event import Batch
 from sessionizer.deployment.running_spec import new_record
@@ -30,7 +27,7 @@ from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import catch_up
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore, run_here
 
 FILES = 5
 SAVED_AFTER = 2
@@ -100,9 +97,7 @@ class Restored:
                 lineage_from=plan.leaves[0],
                 batch_from=plan.leaves[1],
             )
-        job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
-        with hold_lease(home, job, 10, self.said.append) as lease:
-            return execute(Operation(home, record, lease.check), runner)
+        return run_here(home, record, runner, self.said.append)
 
     def batches(self, files: ClickFiles) -> list[Batch]:
         """Those that led to the savepoint, and those of the active lineage but for the one that seeded it."""

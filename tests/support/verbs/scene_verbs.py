@@ -10,9 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sessionizer.control.execution import StepRunner, execute
+from sessionizer.control.execution import StepRunner
 from sessionizer.control.lease import acquire
-from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
@@ -44,6 +43,7 @@ from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+from support.verbs.begun_restore import run_here
 from support.verbs.reseeded_stream import reader_of, reseed, seed_command
 
 FILES, BEFORE, LATER = 6, 2, 4
@@ -120,9 +120,7 @@ def typed(
     if begun is None:
         plan = approve()
         begun = new_operation(home, verb, plan.digest, BY, plan.leaves, savepoint=savepoint)
-    job = Maintenance(f"{verb}-{begun.id}", BY, "tests", begun.wanted)
-    with hold_lease(home, job, 10, lambda _: None) as lease:
-        return execute(Operation(home, begun, lease.check), runner)
+    return run_here(home, begun, runner)
 
 
 def approved(home: StreamHome, verb: str, plan: Plan[Any], *, digest: str | None = None) -> Operation:
@@ -159,19 +157,9 @@ def with_another_source(scene: Scene) -> None:
     scene.stage.write_spec(ELSEWHERE)
 
 
-def apply(scene: Scene, *, anew: bool) -> OperationRecord:
-    home, command = scene.home, Apply(canary=1, roll_back_if_failed=True) if anew else Apply(canary=0)
-    runner = ApplyRunner(
-        spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
-    )
-    return typed(home, command.name, runner.look, runner)
-
-
-def upgrade_in_groups(scene: Scene) -> OperationRecord:
-    home, command = scene.home, Upgrade(key_groups=6, partitions=3, canary=1)
-    runner = ApplyRunner(
-        spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
-    )
+def by_file(scene: Scene, command: Apply) -> OperationRecord:
+    home, spec = scene.home, scene.stage.spec()
+    runner = ApplyRunner(spark=scene.spark, home=home, command=command, spec=spec, savepoints=home.savepoints)
     return typed(home, command.name, runner.look, runner)
 
 
@@ -265,15 +253,19 @@ def seed(scene: Scene) -> OperationRecord:
 
 
 VERBS = {
-    "apply_in_place": Verb(with_spec(SHORTER), lambda scene: apply(scene, anew=False), makes=0),
-    "apply_in_a_new_lineage": Verb(with_spec(SHORTER), lambda scene: apply(scene, anew=True)),
+    "apply_in_place": Verb(with_spec(SHORTER), lambda scene: by_file(scene, Apply(canary=0)), makes=0),
+    "apply_in_a_new_lineage": Verb(
+        with_spec(SHORTER), lambda scene: by_file(scene, Apply(canary=1, roll_back_if_failed=True))
+    ),
     "rescale": Verb(with_spec(DIVIDED), rescale),
     "switch": Verb(with_another_source, switch),
     "rollback": Verb(left_for_a_bad_one, roll_it_back, makes=0),
     "going_back": Verb(left_for_a_bad_one, start_a_driver_that_goes_back, makes=0),
     "restore": Verb(saved_and_gone_on, restore),
     "restore_by_file_in_groups": Verb(saved_and_file_corrected, lambda scene: restore(scene, BY_FILE)),
-    "upgrade_in_groups": Verb(with_spec(MIGRATING), upgrade_in_groups),
+    "upgrade_in_groups": Verb(
+        with_spec(MIGRATING), lambda scene: by_file(scene, Upgrade(key_groups=6, partitions=3, canary=1))
+    ),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
 }

@@ -191,8 +191,8 @@ class SteppedClock:
         self._now_ms += seconds * 1000
 
 
-def ten_seconds(rate: float = 50) -> list[Tick]:
-    rows = generate_within(Scenario(start_ms=START_MS, rate=rate), Bounds(duration_s=10))
+def ten_seconds() -> list[Tick]:
+    rows = generate_within(Scenario(start_ms=START_MS, rate=50), Bounds(duration_s=10))
     return list(ticks(rows, START_MS, 1000))
 
 

@@ -216,11 +216,11 @@ def driver_that_ended_by(cause: str) -> DriverStatus:
     return judge_status(DriverStatus(uid="a", desired=desired, lease=lease, alive=False, exit_record=ending), NOW)
 
 
-def health_after(cause: str, ms: int, record: SupervisionRecord | None = None, times: int = 1) -> StreamHealth:
+def health_after(cause: str, ms: int, times: int = 1) -> StreamHealth:
     driver = driver_that_ended_by(cause)
     failure = failure_of(driver)
     assert failure is not None
-    record = record or SupervisionRecord()
+    record = SupervisionRecord()
     for number in range(times):
         uid = "a" if number == times - 1 else f"b{number}"
         record = add_failure(record, failure.__class__(what=failure.what, cause=failure.cause, uid=uid), POLICY, NOW)

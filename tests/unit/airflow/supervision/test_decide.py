@@ -216,9 +216,9 @@ def test_long_life_refills_the_budget() -> None:
         assert add_failure(old, failure, POLICY, NOW).failures == count
 
 
-def foiled(attempts: int, since: int = NOW) -> SupervisionRecord:
+def foiled(attempts: int) -> SupervisionRecord:
     """After so many failures for a transient cause, each a second after the wait that the one before it caused."""
-    record, now = SupervisionRecord(), since
+    record, now = SupervisionRecord(), NOW
     for attempt in range(attempts):
         failure = Failure(what="no broker", cause=CAUSES["SourceUnreachable"], uid=f"driver{attempt}")
         record = add_failure(record, failure, POLICY, now)
