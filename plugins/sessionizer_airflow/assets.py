@@ -35,16 +35,8 @@ class Announcement(JsonRecord):
         return min(interval, max(0, self.at + interval - now_ms))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Landing:
-    """News of the table: the ``payload`` of the event, and the ``announcement`` to remember."""
-
-    payload: dict[str, Any]
-    announcement: Announcement
-
-
-def find_landing(heartbeat: Heartbeat | None, last: Announcement | None) -> Landing | None:
-    """Return the news of the table, or None if no rows were added.
+def find_landing(heartbeat: Heartbeat | None, last: Announcement | None) -> tuple[dict[str, Any], Announcement] | None:
+    """Return the payload of the event and the announcement to remember, or None if no rows were added.
 
     A newer version without rows (an optimization, an empty batch) is no news.
     """
@@ -55,8 +47,7 @@ def find_landing(heartbeat: Heartbeat | None, last: Announcement | None) -> Land
     rows = now.rows - last.rows if last is not None and last.uid == now.uid else now.rows
     if rows <= 0:
         return None
-    payload = {"delta_version": now.version, "rows": rows, "watermark_ms": heartbeat.watermark_ms}
-    return Landing(payload=payload, announcement=now)
+    return {"delta_version": now.version, "rows": rows, "watermark_ms": heartbeat.watermark_ms}, now
 
 
 POLL_SECONDS = 2.0
@@ -139,8 +130,9 @@ class SessionsLanded(BaseEventTrigger):
                 # Also after a restart of the triggerer. Sessions that land meanwhile are in the same event.
                 await asyncio.sleep(last.due_in(self.interval, epoch_ms()) / 1000)
                 found = find_landing(await self._heartbeat(), last) or found
-            yield TriggerEvent({"stream": self.stream, **found.payload})  # type: ignore[no-untyped-call]
-            last = replace(found.announcement, at=epoch_ms())
+            payload, announcement = found
+            yield TriggerEvent({"stream": self.stream, **payload})  # type: ignore[no-untyped-call]
+            last = replace(announcement, at=epoch_ms())
             await self._remember(last)
 
     async def _heartbeat(self) -> Heartbeat | None:

@@ -58,13 +58,9 @@ def built_command(
 def send_label(label: str) -> None:
     """Show ``label`` (not empty: Airflow accepts no empty one), if this is a task's process. A refusal is ignored."""
     # imported here, because they are heavy and a worker has them already
-    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415
     from airflow.sdk.execution_time.comms import SetRenderedMapIndex  # noqa: PLC0415
 
-    supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
-    if supervisor is not None:
-        with suppress(AirflowRuntimeError):
-            supervisor.send(SetRenderedMapIndex(rendered_map_index=label))
+    _ask(SetRenderedMapIndex(rendered_map_index=label))
 
 
 def is_dag_paused(dag: str) -> bool | None:

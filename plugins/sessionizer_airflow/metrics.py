@@ -10,7 +10,8 @@ from airflow.sdk.observability import stats as worker_stats
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.home.stream_home import StreamHome
 
-PREFIX: Final = "sessionizer"
+PREFIX: Final = "sessionizer."
+"""Begin of the name of a metric, to which Airflow adds its own prefix."""
 MS: Final = 0.001
 """Seconds in a millisecond: Prometheus counts in seconds."""
 OF_HEARTBEAT: Final = {
@@ -31,11 +32,6 @@ OF_HEARTBEAT: Final = {
 COUNTERS: Final = ("restarts", "waits", "given_up")
 
 
-def full_name(name: str) -> str:
-    """Return the name of a metric, to which Airflow adds its own prefix."""
-    return f"{PREFIX}.{name}"
-
-
 def labels(stream: str, beat: Heartbeat | None) -> dict[str, str]:
     """Return the labels of a metric: the stream and, if its driver has told it, the lineage."""
     return {"stream": stream} | ({"lineage": beat.lineage} if beat and beat.lineage else {})
@@ -48,7 +44,9 @@ def gauges(beat: Heartbeat) -> dict[str, float]:
         # The figures of the last batch stay in the heartbeat, but an idle stream handles no rows.
         values["rows_per_second"] = 0.0
     return {
-        full_name(name): round(value * OF_HEARTBEAT[name][1], 3) for name, value in values.items() if value is not None
+        f"{PREFIX}{name}": round(value * OF_HEARTBEAT[name][1], 3)
+        for name, value in values.items()
+        if value is not None
     }
 
 
@@ -65,10 +63,10 @@ def send_health(stream: str, severity: int, now: float) -> None:
     sender is gone, so the time tells whether a supervisor still watches.
     """
     for name, value in (("health", severity), ("health_timestamp_seconds", now)):
-        triggerer_stats.gauge(full_name(name), value, tags=labels(stream, None))
+        triggerer_stats.gauge(f"{PREFIX}{name}", value, tags=labels(stream, None))
 
 
 def count(home: StreamHome, name: str) -> None:
     """Count one more for the stream of ``home``, from a worker. ``name`` is one of ``COUNTERS``."""
     # Airflow has two instances of one module: a worker sets up the SDK's, the triggerer the core's.
-    worker_stats.incr(full_name(f"{name}_total"), tags=labels(home.name, HEARTBEAT_FILE.of(home).read()))
+    worker_stats.incr(f"{PREFIX}{name}_total", tags=labels(home.name, HEARTBEAT_FILE.of(home).read()))

@@ -70,20 +70,17 @@ def find_unwatched(view: StreamView, patience: int, now_ms: int) -> Alert | None
     finding = next((each for each in view.health.findings if each.rule.is_unattended), None)
     if finding is None or record.given_up:
         return None
-    acted_at = _last_move(view, record) if view.owner.state in DOWN else view.watch.until if view.watch else 0
+    seen, acted_at = view.owner, view.watch.until if view.watch else 0
+    if seen.state in DOWN:  # when the driver or its supervisor last acted
+        launch = view.driver.launch if view.driver else None
+        parts = (seen.heartbeat, seen.exit_record, seen.desired, launch)
+        acted_at = max(record.last_failure_ms, *(part.at for part in parts if part is not None))
     silence = now_ms - (acted_at or now_ms)  # a driver without a watch is run by a user
     if silence <= patience:
         return None
     told = "" if finding.rule is Rule.UNWATCHED else f". No supervisor has acted for {describe_duration(silence)}"
     reason = f"{name_process(view.owner.uid)} of stream {view.name}: {finding.what}{told}"
     return Alert.about(AlertKind.UNWATCHED, view.name, (reason, finding.remedy), view.owner.heartbeat)
-
-
-def _last_move(view: StreamView, record: SupervisionRecord) -> int:
-    """Return when the driver or its supervisor last acted (epoch ms)."""
-    seen, launch = view.owner, view.driver.launch if view.driver else None
-    parts = (seen.heartbeat, seen.exit_record, seen.desired, launch)
-    return max(record.last_failure_ms, *(part.at for part in parts if part is not None))
 
 
 def report_orphans(

@@ -178,7 +178,9 @@ def release_for_next_start(home: StreamHome, environment: Mapping[str, str] = os
 
 def release_to_return(home: StreamHome, lineage: str, environment: Mapping[str, str] = os.environ) -> ReleaseChoice:
     """Choose the environment of a driver after a rollback to ``lineage``. Raises InvalidSpec, DamagedFile."""
-    return release_of(home, lineage, _default_versions(environment), environment)
+    python = driver_python(environment)
+    default = present_versions() if python == sys.executable else _versions_in(Path(python), environment)
+    return release_of(home, lineage, default, environment)
 
 
 def release_of(
@@ -210,11 +212,6 @@ def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
 def describe_programs(versions: Mapping[str, str]) -> str:
     """Name the release and the Spark, as far as they are known."""
     return ", ".join(f"{name} {versions[name]}" for name in (RELEASE, SPARK) if name in versions)
-
-
-def _default_versions(environment: Mapping[str, str]) -> Mapping[str, str]:
-    python = driver_python(environment)
-    return present_versions() if python == sys.executable else _versions_in(Path(python), environment)
 
 
 def _versions_in(python: Path, environment: Mapping[str, str]) -> dict[str, str]:

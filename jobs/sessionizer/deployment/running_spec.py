@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.control.records.supervision_records import Desired, DesiredState, examine_desired
-from sessionizer.deployment.upgrade_planning import require_no_loss
+from sessionizer.deployment.upgrade_plan import require_no_loss
 from sessionizer.errors import ChangeRefused, InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store

@@ -15,7 +15,15 @@ from typing import Any, Final
 
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.counts import count_text
-from sessionizer.deployment.differences import Difference, OpenState, Side, describe_differences, judge_change
+from sessionizer.deployment.differences import (
+    Difference,
+    OpenState,
+    Side,
+    decided_differences,
+    describe_differences,
+    judge_change,
+    refused,
+)
 from sessionizer.deployment.verdicts import judge_differences
 from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
@@ -136,7 +144,7 @@ class SpecDiff:
     @property
     def exit_code(self) -> int:
         """0 without a difference, 10 if it can be carried out, 11 if a difference is refused."""
-        if any(each.verdict is Verdict.INCOMPATIBLE for each in self.differences):
+        if refused(self.differences):
             return REFUSED
         return POSSIBLE if any(each.verdict is not Verdict.NONE for each in self.differences) else NOTHING
 
@@ -148,8 +156,7 @@ class SpecDiff:
     @property
     def digest(self) -> str:
         """Digest of 16 hex digits, the same for the same differences."""
-        told = sorted((each.name, str(each.before), str(each.now)) for each in self.differences)
-        return typed_digest({"stream": self.stream, "differences": told})
+        return typed_digest({"stream": self.stream, "differences": decided_differences(self.differences)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the differences for programs."""

@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from sessionizer.counts import count_text
-from sessionizer.deployment.differences import Difference, count_verdicts
-from sessionizer.deployment.upgrade_plan import UpgradeRequest
-from sessionizer.deployment.upgrade_planning import find_differences, plan_upgrade
+from sessionizer.deployment.differences import Difference, count_verdicts, decided_differences
+from sessionizer.deployment.upgrade_plan import UpgradeRequest, find_differences, plan_upgrade
 from sessionizer.errors import InvalidSpec, MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
@@ -65,27 +64,13 @@ class WaitingUpgrade:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class WindowDecision:
-    """Decision about a waiting upgrade. ``tell``: users are told of it now.
+def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade) -> int | None:
+    """Return the end (epoch ms) of the open window in which a run begins at ``now_ms``. None if none begins.
 
-    ``until``: the end (epoch ms) of the open window in which a run begins now, None if none begins. The approval of the
-    run asks the policy again.
+    Nothing begins outside the window, nor an upgrade with differences that a user must accept or settle first. The
+    approval of the run asks the policy again.
     """
-
-    tell: bool = False
-    until: int | None = None
-
-
-def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade | None, told: str | None) -> WindowDecision:
-    """Decide what begins at ``now_ms`` (epoch). ``told``: digest of the differences that users were last told of.
-
-    Nothing begins outside the window, nor what a user must accept or settle first.
-    """
-    if waiting is None:
-        return WindowDecision()
-    begins = upgrades.begins_something and not waiting.needs_user
-    return WindowDecision(told != waiting.digest, upgrades.open_until(now_ms) if begins else None)
+    return upgrades.open_until(now_ms) if upgrades.begins_something and not waiting.needs_user else None
 
 
 def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
@@ -107,7 +92,7 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
     except SessionizerError:  # the damages of a stream name its lost records
         return None
     # Without the lineage, so that no window begins again what a restore or a rollback has just undone.
-    digest = typed_digest({"differences": sorted((each.name, str(each.before), str(each.now)) for each in awaited)})
+    digest = typed_digest({"differences": decided_differences(awaited)})
     return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited)
 
 

@@ -36,7 +36,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.fingerprint import (
     CHECKPOINT_FILE,
     present_fingerprint,
-    write_checkpoint_record,
+    record_of,
     write_fingerprint,
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, LineageSpec, begin_applied, write_lineage_spec
@@ -66,8 +66,9 @@ def read_lineage(home: StreamHome) -> Lineage | None:
     A lost file must not pass for a stream that never started: a driver would start from scratch and emit every session
     again.
     """
-    record = LINEAGE_FILE.of(home).require()
-    if record is None and _was_active(home):
+    record, records = LINEAGE_FILE.of(home).require(), home.lineage_records
+    # a driver prepared the query of such a lineage, which then became the active one
+    if record is None and any(Store(records / name / TYPES_FILE.name).exists() for name in record_names(records)):
         raise DamagedFile(
             uri_of(home.lineage_record), "the file is gone, but there are lineages that it must choose from"
         )
@@ -136,7 +137,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     except OSError as error:
         raise translate_refusal(directory, "a directory of a new lineage", error) from error
     have_folder(home.lineage(lineage).records, "a directory of a new lineage")
-    write_checkpoint_record(home, lineage)
+    CHECKPOINT_FILE.of(home, lineage).write(record_of(home))  # never again
     write_fingerprint(home, lineage, present_fingerprint())
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
@@ -147,12 +148,6 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
 def activate_lineage(home: StreamHome, lineage: str, parent: str | None, before: str | None = None) -> None:
     """Make ``lineage`` the one that drivers resume. Only the holder of the lease may. Raises UnwritablePath."""
     LINEAGE_FILE.of(home).write(Lineage(lineage, epoch_ms(), parent, before))
-
-
-def _was_active(home: StreamHome) -> bool:
-    """Whether a driver ever prepared the query of a lineage. Such a lineage then became the active one."""
-    records = home.lineage_records
-    return any(Store(records / name / TYPES_FILE.name).exists() for name in record_names(records))
 
 
 def locate_data(home: StreamHome) -> StreamHome:
@@ -222,12 +217,6 @@ def require_own_home_of_lineage(home: StreamHome) -> None:
     require_own_home(home, record.document["sink"]["path"] if record else None)
 
 
-def _place_of(home: StreamHome) -> str:
-    """Name the place of the home that has the records, for messages."""
-    control = home.control_root
-    return f"{home.platform} on {os.uname().nodename}" if control is None or is_local(control) else uri_of(control)
-
-
 def claim_data(home: StreamHome) -> None:
     """Mark the stream's existing folder of data as that of ``home``. The first home to do so has it.
 
@@ -236,7 +225,9 @@ def claim_data(home: StreamHome) -> None:
     path = home.data / OWNER_FILE
     if home.data_root is None or _owner_of(path) is not None:
         return
-    record = DataOwner(owner_name(home.name, home.control_base), _place_of(home))
+    control, host = home.control_root, os.uname().nodename
+    place = f"{home.platform} on {host}" if control is None or is_local(control) else uri_of(control)
+    record = DataOwner(owner_name(home.name, home.control_base), place)
     if isinstance(path, Path):
         RecordFile(path, DataOwner).create(record)
     else:

@@ -75,26 +75,23 @@ class BatchFigures(JsonRecord):
         """Add ``batches`` that followed."""
         found = self
         for batch in batches:
-            found = found._and(batch)
+            lag = batch.lag_ms if batch.read else None
+            lags = [known for known in (found.most_lag_ms, lag) if known is not None]
+            found = type(self)(
+                batches=found.batches + bool(batch.read),
+                read=found.read + batch.read,
+                admitted=found.admitted + batch.admitted,
+                late=found.late + batch.late,
+                quarantined=found.quarantined + batch.quarantined,
+                sessions=found.sessions + batch.sessions,
+                open_before=batch.open_before if found.open_before is None else found.open_before,
+                open_after=batch.open_after,
+                held_bytes=batch.held_bytes,
+                first_lag_ms=lag if found.first_lag_ms is None else found.first_lag_ms,
+                last_lag_ms=found.last_lag_ms if lag is None else lag,
+                most_lag_ms=max(lags, default=None),
+            )
         return found
-
-    def _and(self, batch: BatchFacts) -> Self:
-        lag = batch.lag_ms if batch.read else None
-        lags = [known for known in (self.most_lag_ms, lag) if known is not None]
-        return type(self)(
-            batches=self.batches + bool(batch.read),
-            read=self.read + batch.read,
-            admitted=self.admitted + batch.admitted,
-            late=self.late + batch.late,
-            quarantined=self.quarantined + batch.quarantined,
-            sessions=self.sessions + batch.sessions,
-            open_before=batch.open_before if self.open_before is None else self.open_before,
-            open_after=batch.open_after,
-            held_bytes=batch.held_bytes,
-            first_lag_ms=lag if self.first_lag_ms is None else self.first_lag_ms,
-            last_lag_ms=self.last_lag_ms if lag is None else lag,
-            most_lag_ms=max(lags, default=None),
-        )
 
     @property
     def fewest_begun(self) -> int:
@@ -193,26 +190,28 @@ _EARLIER, _BATCHES, _WRITTEN, _ACCEPTED, _FIRST = "earlier", "batches", "written
 
 
 class BatchLog:
-    """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a canary."""
+    """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a canary.
+
+    ``added``: number of batches added since the log was opened. ``first``: sum of the first batches of the lineage, as
+    many as are kept one by one. ``written``: the newest batch with rows for a table, by ``table_key``. ``accepted``:
+    unknown lineages whose rows in the tables a user accepted.
+    """
 
     def __init__(self, file: ControlPath) -> None:
         """Read the file, or begin empty if it cannot be read. Raises DamagedFile for a file of a newer release."""
-        self._file, self._added = file, 0
+        self._file, self.added = file, 0
         kept = read_json(file) or {}
         require_known_format(file, kept)
         try:
             self._earlier = BatchFigures.from_json(kept.get(_EARLIER, {}))
             self._batches = [BatchFacts.from_json(batch) for batch in kept.get(_BATCHES, [])]
-            self._first = BatchFigures.from_json(kept.get(_FIRST, {}))
+            self.first = BatchFigures.from_json(kept.get(_FIRST, {}))
         except (AttributeError, TypeError, ValueError):  # figures only: no reason to keep a stream from going on
-            self._earlier, self._batches, self._first = BatchFigures(), [], BatchFigures()
-        self._written = _batches_by_table(kept.get(_WRITTEN))
-        self._accepted = _names(kept.get(_ACCEPTED))
-
-    @property
-    def added(self) -> int:
-        """Number of batches added since the log was opened."""
-        return self._added
+            self._earlier, self._batches, self.first = BatchFigures(), [], BatchFigures()
+        written, accepted = kept.get(_WRITTEN), kept.get(_ACCEPTED)
+        of_tables = written.items() if isinstance(written, dict) else ()
+        self.written = {str(key): batch for key, batch in of_tables if type(batch) is int}
+        self.accepted = frozenset(map(str, accepted)) if isinstance(accepted, list) else frozenset[str]()
 
     @property
     def life(self) -> BatchFigures:
@@ -230,24 +229,9 @@ class BatchLog:
         return {batch.batch_id: batch for batch in self._batches}
 
     @property
-    def first(self) -> BatchFigures:
-        """Sum of the first batches of the lineage, as many as are kept one by one."""
-        return self._first
-
-    @property
     def has_batches(self) -> bool:
         """Whether a batch of the lineage was noted."""
-        return bool(self._batches or self._written)
-
-    @property
-    def written(self) -> Mapping[str, int]:
-        """The newest batch with rows for a table, by ``table_key``."""
-        return self._written
-
-    @property
-    def accepted(self) -> frozenset[str]:
-        """Unknown lineages whose rows in the tables a user accepted."""
-        return self._accepted
+        return bool(self._batches or self.written)
 
     def add(self, facts: BatchFacts, tables: Collection[str] = ()) -> None:
         """Note a batch that brought rows to ``tables``. A batch that runs again replaces its earlier facts.
@@ -258,14 +242,14 @@ class BatchLog:
         batches.append(facts)
         self._earlier = self._earlier.and_those_of(batches[:-KEPT])
         self._batches = batches[-KEPT:]
-        self._added += 1
+        self.added += 1
         if self._earlier == BatchFigures():
-            self._first = BatchFigures.of(self._batches)
+            self.first = BatchFigures.of(self._batches)
         self.note_rows(facts.batch_id, tables)
 
     def note_rows(self, batch_id: int, tables: Collection[str]) -> None:
         """Note that the batch brought rows to ``tables``. Raises UnwritablePath, DiskFull."""
-        self._written = {**self._written, **dict.fromkeys(tables, batch_id)}
+        self.written = {**self.written, **dict.fromkeys(tables, batch_id)}
         self._write()
 
     def accept(self, tables: Collection[str], lineages: Collection[str]) -> None:
@@ -273,29 +257,19 @@ class BatchLog:
 
         Raises UnwritablePath, DiskFull.
         """
-        self._written = {key: batch for key, batch in self._written.items() if key not in tables}
-        self._accepted |= set(lineages)
+        self.written = {key: batch for key, batch in self.written.items() if key not in tables}
+        self.accepted |= set(lineages)
         self._write()
 
     def _write(self) -> None:
-        told: dict[str, Any] = {_EARLIER: self._earlier.to_json(), _FIRST: self._first.to_json()}
+        told: dict[str, Any] = {_EARLIER: self._earlier.to_json(), _FIRST: self.first.to_json()}
         told[_BATCHES] = [batch.to_json() for batch in self._batches]
-        told[_WRITTEN] = dict(self._written)
-        if self._accepted:
-            told[_ACCEPTED] = sorted(self._accepted)
+        told[_WRITTEN] = dict(self.written)
+        if self.accepted:
+            told[_ACCEPTED] = sorted(self.accepted)
         write_json(self._file, add_stamp(told), durable=False)
 
 
 def table_key(folder: str | None, table: str) -> str:
     """Name ``table`` in ``folder`` (``sink.path`` as the spec has it), independent of where the home is mounted."""
     return table if folder is None else f"{folder}/{table}"
-
-
-def _batches_by_table(kept: object) -> dict[str, int]:
-    """Read the batches in a file, without values of other types."""
-    found = kept if isinstance(kept, dict) else {}
-    return {str(key): batch for key, batch in found.items() if type(batch) is int}
-
-
-def _names(kept: object) -> frozenset[str]:
-    return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()

@@ -321,11 +321,6 @@ def record_of(home: StreamHome) -> CheckpointRecord:
     return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.control_base), data)
 
 
-def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
-    """Write the record when ``lineage`` is made, and never again. Raises DamagedFile, UnwritablePath."""
-    CHECKPOINT_FILE.of(home, lineage).write(record_of(home))
-
-
 def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool = False) -> None:
     """Raise UnreadableLineage if this release cannot resume ``lineage``. Raises DataElsewhere, DamagedFile.
 

@@ -113,12 +113,10 @@ def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> Non
     A folder of tables that the lineage leaves is remembered, because a restore looks into each.
     """
     file = SPEC_FILE.of(home, lineage)
-    file.write(replace(spec, former_sinks=_former_sinks(file.require(), spec)))
-
-
-def _former_sinks(before: LineageSpec | None, now: LineageSpec) -> tuple[SinkFolder, ...]:
-    known = [*now.former_sinks, *((*before.former_sinks, before.sink) if before is not None else ())]
-    return tuple(folder for folder in dict.fromkeys(known) if folder != now.sink)
+    before = file.require()
+    known = [*spec.former_sinks, *((*before.former_sinks, before.sink) if before is not None else ())]
+    former = tuple(folder for folder in dict.fromkeys(known) if folder != spec.sink)
+    file.write(replace(spec, former_sinks=former))
 
 
 def sink_folders(home: StreamHome, lineages: Iterable[str]) -> tuple[SinkFolder, ...]:
@@ -172,21 +170,16 @@ def begin_applied(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
 
     A lineage that takes open events over gets the record of those instead. Raises UnwritablePath.
     """
-    found = record_applied(_declared_migrations(spec.document), spec.since)
-    MIGRATIONS_FILE.of(home, lineage).write(AppliedMigrations(found))
+    try:
+        declared = [Migration.model_validate(each) for each in spec.document.get("migrations", [])]
+    except ValidationError:  # this release refuses them
+        declared = []
+    MIGRATIONS_FILE.of(home, lineage).write(AppliedMigrations(record_applied(declared, spec.since)))
 
 
 def waiting_migrations(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[Migration, ...]:
     """Return the migrations of ``spec`` that wait for a new lineage, in order. Raises MigrationRefused, DamagedFile."""
     return pending_migrations(home.name, spec.migrations, read_applied(home, lineage))
-
-
-def _declared_migrations(document: dict[str, Any]) -> list[Migration]:
-    """Return the migrations in a spec as JSON, none if this release refuses them."""
-    try:
-        return [Migration.model_validate(each) for each in document.get("migrations", [])]
-    except ValidationError:
-        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +218,8 @@ def choose_known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset
         return {}
     if source["format"] == "delta":
         return {str(source["path"]): str(offset["reservoirId"])}
-    read = topics_read(offset) if source["format"] == "kafka" else ()
-    return {name: found for name, found in noted.items() if name in read}
-
-
-def topics_read(offset: Mapping[str, Mapping[str, int]]) -> set[str]:
-    """Return the topics that something was read of."""
-    return {topic for topic, partitions in offset.items() if any(partitions.values())}
+    partitions: Mapping[str, Mapping[str, int]] = offset if source["format"] == "kafka" else {}
+    return {name: found for name, found in noted.items() if any(partitions.get(name, {}).values())}
 
 
 def replaced_names(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -47,7 +47,10 @@ def pending_migrations(
     """
     known = {each.id: each for each in applied}
     old = [each for each in declared if each.id in known]
-    _require_frozen(stream, old, known)
+    for each in old:
+        if migration_digest(each) != known[each.id].digest:
+            cause = f"it is applied, and was edited since (then {known[each.id].digest}, now {migration_digest(each)})"
+            raise MigrationRefused(stream, each.id, cause, "Restore its text, and declare a new migration")
     expected = [each.id for each in applied[len(applied) - len(old) :]]
     found = [each.id for each in old]
     if found != expected:
@@ -58,13 +61,6 @@ def pending_migrations(
             cause = f"it stands before {found[-1]!r}, which is applied"
             raise MigrationRefused(stream, name, cause, "Move it to the end of the list")
     return tuple(declared[len(old) :])
-
-
-def _require_frozen(stream: str, old: Sequence[Migration], known: dict[str, AppliedMigration]) -> None:
-    for each in old:
-        if migration_digest(each) != known[each.id].digest:
-            cause = f"it is applied, and was edited since (then {known[each.id].digest}, now {migration_digest(each)})"
-            raise MigrationRefused(stream, each.id, cause, "Restore its text, and declare a new migration")
 
 
 def _refuse_order(stream: str, found: Sequence[str], expected: Sequence[str]) -> None:
@@ -136,7 +132,10 @@ def compile_migration(stream: str, migration: Migration, columns: Sequence[str])
         if name not in columns:
             cause = f"it drops {name!r}, and open events have only {', '.join(columns) or 'no columns'}"
             raise MigrationRefused(stream, migration.id, cause, f"Remove {name!r} from drop")
-    own = {name: _assignment(migration, name) for name in ("key", "client", "timeout_ms", "where")}
+    own = {
+        name: Assignment(name, getattr(migration, name), f"migrations.{migration.id}.{name}")
+        for name in ("key", "client", "timeout_ms", "where")
+    }
     return CompiledMigration(
         id=migration.id,
         payload=tuple(_payload(migration, columns)),
@@ -155,10 +154,6 @@ def describe_migration(migration: Migration) -> str:
     if migration.where:
         parts.append(f"keeps events where {migration.where}")
     return "; ".join(parts)
-
-
-def _assignment(migration: Migration, name: str) -> Assignment:
-    return Assignment(name, getattr(migration, name), f"migrations.{migration.id}.{name}")
 
 
 def _payload(migration: Migration, columns: Sequence[str]) -> Iterator[Assignment]:

@@ -112,12 +112,10 @@ def decisions_of(spec: StreamSpec) -> Decisions:
 
 def list_decisions(document: Mapping[str, Any]) -> Decisions:
     """Return all decisions of a spec as JSON, also of one that this release would refuse. An empty list is none."""
-    return {field: value for field, value in leaves(document) if value != [] and not _is_beside_the_stream(field)}
-
-
-def _is_beside_the_stream(field: str) -> bool:
-    found = field_at(field)
-    return found is not None and found.effect.verdict is Verdict.NONE
+    decided = ((field, value, field_at(field)) for field, value in leaves(document) if value != [])
+    return {
+        field: value for field, value, known in decided if known is None or known.effect.verdict is not Verdict.NONE
+    }
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -170,14 +170,18 @@ def _chosen(columns: Iterable[SampleColumn], text: str) -> SampleColumn | None:
     return next((each for each in columns if text in {each.sql, ".".join(each.path)}), None)
 
 
+def _take_chosen(columns: Iterable[SampleColumn], text: str, option: str) -> Guess:
+    found = _chosen(columns, text)
+    return Guess(text, f"chosen by {option}", (found.path,) if found else ())
+
+
 def _sqls(columns: Iterable[SampleColumn]) -> tuple[str, ...]:
     return tuple(each.sql for each in columns)
 
 
 def _guess_key(columns: Sequence[SampleColumn], chosen: str | None) -> Guess:
     if chosen is not None:
-        found = _chosen(columns, chosen)
-        return Guess(chosen, "chosen by --key", (found.path,)) if found else Guess(chosen, "chosen by --key")
+        return _take_chosen(columns, chosen, "--key")
     named = _ranked(columns, KEYS)
     repeated = [each for each in columns if not each.is_unique and len(set(map(str, each.known))) > 1]
     by_values = sorted(repeated, key=lambda each: -len(set(map(str, each.known))))
@@ -194,8 +198,7 @@ def _guess_key(columns: Sequence[SampleColumn], chosen: str | None) -> Guess:
 
 def _guess_id(left: Sequence[SampleColumn], columns: Sequence[SampleColumn], chosen: str | None) -> Guess:
     if chosen is not None:
-        found = _chosen(left, chosen)
-        return Guess(chosen, "chosen by --id", (found.path,)) if found else Guess(chosen, "chosen by --id")
+        return _take_chosen(left, chosen, "--id")
     unique = [each for each in left if each.is_unique]
     named = _ranked(unique, IDS) or [each for each in unique if each.names[-1].endswith(("_id", "uuid"))]
     if named:
@@ -208,8 +211,7 @@ def _guess_id(left: Sequence[SampleColumn], columns: Sequence[SampleColumn], cho
 
 def _guess_client(columns: Sequence[SampleColumn], chosen: str | None) -> Guess:
     if chosen is not None:
-        found = _chosen(columns, chosen)
-        return Guess(chosen, "chosen by --client", (found.path,)) if found else Guess(chosen, "chosen by --client")
+        return _take_chosen(columns, chosen, "--client")
     named = [each for each in _ranked(columns, CLIENTS) if not each.is_unique]
     if not named:
         return Guess(None, "no column is one: a site, shop or tenant with a timeout of its own")
@@ -221,7 +223,7 @@ def _guess_time(columns: Sequence[SampleColumn], chosen: Overrides) -> Guess:
         found = _chosen(columns, chosen.time)
         read = None if found is None else read_time(found, chosen.zone)
         if found is None or read is None:
-            return Guess(chosen.time, "chosen by --time", () if found is None else (found.path,))
+            return _take_chosen(columns, chosen.time, "--time")
         return Guess(read[0], f"chosen by --time: {read[1]}", (found.path,))
     readable = [(each, read) for each in columns if (read := read_time(each, chosen.zone)) is not None]
     named = _ranked([each for each, _ in readable], TIMES)

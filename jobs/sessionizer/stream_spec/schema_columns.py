@@ -61,7 +61,10 @@ class _Reading:
         if name in self.inside:
             raise ValueError(f"an Avro schema of records that end, not {name} within itself")
         self.inside.append(name)
-        for each in _list_of(record, "fields"):
+        fields = record.get("fields")
+        if not isinstance(fields, list):
+            raise ValueError("an Avro schema with a list of fields in each record")  # noqa: TRY004  wrong content
+        for each in fields:
             yield _field_name(each), self._type(each.get("type"), space)
         self.inside.pop()
 
@@ -143,13 +146,6 @@ def _number_of(block: Mapping[str, Any], key: str) -> int:
     found = block.get(key)
     if not isinstance(found, int) or not 0 <= found <= MOST_DIGITS:
         raise ValueError(f"an Avro schema with a {key} of at most {MOST_DIGITS} in each decimal")
-    return found
-
-
-def _list_of(block: Mapping[str, Any], key: str) -> list[Any]:
-    found = block.get(key)
-    if not isinstance(found, list):
-        raise ValueError(f"an Avro schema with a list of {key} in each record")  # noqa: TRY004  wrong content
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -27,22 +26,17 @@ _ERROR: Final = re.compile(r"^error: (.+)$", re.MULTILINE)
 _REMEDY: Final = re.compile(r"^remedy: (.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedFailure:
-    """Error that the job printed, and whether it rules out a retry."""
+def parse_failure(of_provider: str) -> tuple[PersonNeeded, bool] | None:
+    """Parse the last error that the job printed from the provider's exception, and whether it rules out a retry.
 
-    error: PersonNeeded
-    is_terminal: bool
-
-
-def parse_failure(of_provider: str) -> PrintedFailure | None:
-    """Parse the last error that the job printed from the provider's exception. None if it printed none."""
+    None if it printed none.
+    """
     code, errors = _EXIT_CODE.search(of_provider), _ERROR.findall(of_provider)
     remedies = _REMEDY.findall(of_provider)
     if code is None or not errors or not remedies:
         return None
     error = PersonNeeded(redact(errors[-1].strip()), remedies[-1].strip())
-    return PrintedFailure(error, int(code[1]) in _TERMINAL_CODES)
+    return error, int(code[1]) in _TERMINAL_CODES
 
 
 def _codes(kind: type[TerminalError]) -> Iterator[int]:
@@ -91,10 +85,12 @@ class SparkBatchJob(SparkSubmitOperator):
             super().execute(context)
         except AirflowException as error:
             failure = parse_failure(str(error))
-            task = context["ti"]
-            if failure is None or not (failure.is_terminal or task.try_number > task.max_tries):
+            if failure is None:
                 raise
-            raise failure.error from None
+            (printed, is_terminal), task = failure, context["ti"]
+            if not (is_terminal or task.try_number > task.max_tries):
+                raise
+            raise printed from None
 
     def fit_to_connection(self) -> SparkTarget:
         """Set the options that the connection's target needs, and return the target.

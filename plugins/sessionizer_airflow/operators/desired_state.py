@@ -47,16 +47,6 @@ def ask_pause(
     return paused
 
 
-def _require_driver_can_start(home: StreamHome) -> None:
-    """Raise OperationPending if a driver would end at once, and the supervisor give up.
-
-    A driver finishes the rollback of a failed canary itself.
-    """
-    pending = pending_operation(home)
-    if pending is not None and not pending.by.startswith(BY_CANARY):
-        raise pending.pending_error()
-
-
 def unpause_line(stream: str) -> str:
     """Say that the stream's supervisor is paused, so that a start alone does nothing."""
     return f"no driver starts, because its supervisor is paused: unpause the DAG {dag_id(stream, Verb.SUPERVISE)}"
@@ -97,8 +87,10 @@ class SetDesiredState(BaseOperator):
 
     def _set(self, by: str) -> None:
         home = StreamHome.of(self.project.home, self.stream)
-        if self.state is DesiredState.RUNNING:
-            _require_driver_can_start(home)
+        pending = pending_operation(home) if self.state is DesiredState.RUNNING else None
+        # A driver would end at once, and the supervisor give up. It finishes the rollback of a failed canary itself.
+        if pending is not None and not pending.by.startswith(BY_CANARY):
+            raise pending.pending_error()
         approval = approve_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
         home.prepare()
         write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)

@@ -210,12 +210,11 @@ def _tell_of(
 ) -> int | None:
     """Alert users of the waiting upgrade once. Return the end of the window in which it may begin now, if any."""
     now = epoch_ms()
-    decision = decide_upgrade(now, spec.upgrades, waiting, TOLD_OF_UPGRADE.newest(home))
     follows = what_follows(waiting, spec.upgrades, now)
     say(f"{home.name}: {waiting.counted}: {follows}")
-    if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
+    if TOLD_OF_UPGRADE.is_news(home, waiting.digest):
         tell(Alert(stream=home.name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
-    return decision.until
+    return decide_upgrade(now, spec.upgrades, waiting)
 
 
 def _state_in_window(

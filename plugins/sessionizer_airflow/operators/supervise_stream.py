@@ -133,6 +133,9 @@ class SuperviseStream(BaseOperator):
     def _watch(self, context: Context, until: int) -> WatchRecord:
         """Return the record of this try. A cleared try has a higher number of clears than the one before."""
         task = context["ti"]
+        bundle = getattr(task, "bundle_instance", None)
+        version = getattr(bundle, "version", None)
+        named = None if bundle is None else f"{bundle.name}@{version}" if version else str(bundle.name)
         return WatchRecord(
             run_id=task.run_id,
             try_number=task.try_number,
@@ -140,7 +143,7 @@ class SuperviseStream(BaseOperator):
             clears=getattr(context["dag_run"], "clear_number", None) or 0,
             until=until,
             streams=str(self.project.streams),
-            bundle=_bundle_of(task),
+            bundle=named,
         )
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
@@ -152,7 +155,9 @@ class SuperviseStream(BaseOperator):
         note_end_of_pause(self._supervisor.home)
         shown = self._label()
         _show(context, shown)
-        self._say_what_waits()
+        with suppress(SessionizerError):
+            if (changed := describe_change(self._supervisor.home, self.project.streams)) is not None:
+                self.log.info("%s", changed)
         unwritten = self._supervisor.ledger.unwritten
         kept = unwritten.to_json() if unwritten else None
         self.defer(
@@ -173,12 +178,6 @@ class SuperviseStream(BaseOperator):
     def _label(self) -> str:
         health = health_now(self.project.home, self.project.streams, self.stream)
         return UNKNOWN if health is None else health.label
-
-    def _say_what_waits(self) -> None:
-        with suppress(SessionizerError):
-            changed = describe_change(self._supervisor.home, self.project.streams)
-            if changed is not None:
-                self.log.info("%s", changed)
 
     @contextmanager
     def _nothing_fails_untold(self, context: Context) -> Iterator[None]:
@@ -218,15 +217,6 @@ class SuperviseStream(BaseOperator):
 
     def _tell(self, alert: Alert) -> None:
         notify(alert, self.log.warning)
-
-
-def _bundle_of(task: object) -> str | None:
-    """Return the DAG bundle of a task as ``name@version``, and its name alone if it has no versions."""
-    bundle = getattr(task, "bundle_instance", None)
-    if bundle is None:
-        return None
-    version = getattr(bundle, "version", None)
-    return f"{bundle.name}@{version}" if version else str(bundle.name)
 
 
 def _show(context: Context, label: str) -> None:

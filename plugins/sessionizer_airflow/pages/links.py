@@ -29,26 +29,19 @@ STREAMS: Final = "/streams-page"
 
 async def pages(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass the request on to the application."""
-    await _app()(scope, receive, send)
-
-
-@cache
-def _app() -> ASGIApp:
-    from sessionizer_airflow.pages.app import create_app  # noqa: PLC0415  see above
-
-    return create_app()
+    await _app(PREFIX)(scope, receive, send)
 
 
 async def streams_page(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass the request on to the Streams page."""
-    await _streams_page()(scope, receive, send)
+    await _app(STREAMS)(scope, receive, send)
 
 
 @cache
-def _streams_page() -> ASGIApp:
-    from sessionizer_airflow.pages.app import create_streams_page  # noqa: PLC0415  see above
+def _app(place: str) -> ASGIApp:
+    from sessionizer_airflow.pages.app import create_app, create_streams_page  # noqa: PLC0415  see above
 
-    return create_streams_page(pages=PREFIX)
+    return create_app() if place == PREFIX else create_streams_page(pages=PREFIX)
 
 
 def views() -> list[dict[str, Any]]:
@@ -115,13 +108,11 @@ class ProofLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - the interface
         """Return the address of the page, or nothing."""
         of_task: tuple[StreamHome, int] | None = getattr(operator, "proves", None)
-        return "" if of_task is None else proof_address(*of_task)
-
-
-def proof_address(home: StreamHome, since_ms: int) -> str:
-    """Return the address of the newest proof of a stream that was begun at ``since_ms`` or later, or nothing."""
-    begun = [proof for proof in list_kept_pages(home) if proof >= mint_prefix(since_ms)]
-    return _address(dag_id(home.name, Verb.SUPERVISE), f"proof/{begun[-1]}") if begun else ""
+        if of_task is None:
+            return ""
+        home, since_ms = of_task
+        begun = [proof for proof in list_kept_pages(home) if proof >= mint_prefix(since_ms)]
+        return _address(dag_id(home.name, Verb.SUPERVISE), f"proof/{begun[-1]}") if begun else ""
 
 
 def _address(dag: str, page: str) -> str:

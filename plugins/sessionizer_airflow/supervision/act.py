@@ -56,7 +56,8 @@ from sessionizer_airflow.supervision.watch import Ledger
 class Drivers:
     """Drivers of one stream. ``say`` takes one line for each action.
 
-    ``being_ended``: the driver whose end has begun, and is not known to be complete.
+    ``being_ended``: the driver whose end has begun, and is not known to be complete. ``failed_launch``: uid of the
+    newest driver, if it could not be launched.
     """
 
     stream: str
@@ -65,27 +66,22 @@ class Drivers:
     launcher: Launcher
     say: Say
     being_ended: str | None = field(default=None, init=False)
-    _launch_failed: str | None = field(default=None, init=False)
+    failed_launch: str | None = field(default=None, init=False)
 
     def launch(self) -> None:
         """Start a driver under a new uid. Raises what keeps it from starting."""
         uid = secrets.token_hex(6)
-        self._launch_failed = None
+        self.failed_launch = None
         try:
             record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
         except (SessionizerError, OSError):
             self._mark_ended(uid)
-            self._launch_failed = uid
+            self.failed_launch = uid
             raise
         whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
         if record.python is not None:
             whereabouts += f", by {record.python}"
         self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
-
-    def uid_of_failed_launch(self) -> str | None:
-        """Return the driver whose launch failed, if its launch is on record. It is then the newest driver."""
-        launch = read_launch(self.home)
-        return launch.uid if launch is not None and launch.uid == self._launch_failed else None
 
     def last_words(self, uid: str | None) -> list[str]:
         """Return the part of the driver's output that only a cluster has."""
@@ -228,7 +224,10 @@ class Supervisor:
         Raises SupervisionEnded: no later try can succeed.
         """
         what = f"{type(error).__name__}: {cut_to_line(str(error))}"
-        self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self.drivers.uid_of_failed_launch()), None)
+        # a driver whose launch failed is the newest one, if its launch is on record
+        launch, failed = read_launch(self.home), self.drivers.failed_launch
+        uid = failed if launch is not None and launch.uid == failed else None
+        self._conclude(Failure(what=what, cause=cause_of_error(error), uid=uid), None)
         record = self.ledger.read()
         if self.drivers.being_ended is not None and not record.given_up:
             # its later end is no new failure

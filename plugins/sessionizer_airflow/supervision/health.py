@@ -66,14 +66,10 @@ WRITTEN_EVERY = 60_000
 
 @dataclass(frozen=True)
 class HealthUpdate:
-    """The newest heartbeat, if it is new to us, and the alert to send.
-
-    ``on_record`` is False if the control directory cannot be written. The next look would then send the alert again.
-    """
+    """The newest heartbeat, if it is new to us, and the alert to send."""
 
     beat: Heartbeat | None
     alert: Alert | None
-    on_record: bool = True
 
 
 class HealthWatch:
@@ -91,18 +87,12 @@ class HealthWatch:
         desired = examine_desired(self._home).value or Desired(DesiredState.RUNNING)
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
         wanted = desired.state is DesiredState.RUNNING  # a stream that was stopped has not recovered
-        self._health = replace(examine_health(before, beat, judged, now_ms, wanted=wanted), looked_at=now_ms)
-        on_record = self._record(self._health, now_ms)
-        alert = alert_on_change(self._home.name, before, self._health, judged, beat, now_ms) if wanted else None
-        news, self._beat = beat if beat != self._beat else None, beat
-        return HealthUpdate(news, alert, on_record)
-
-    def _record(self, health: Health, now_ms: int) -> bool:
+        self._health = health = replace(examine_health(before, beat, judged, now_ms, wanted=wanted), looked_at=now_ms)
         written = self._written
-        if written and written.ailment is health.ailment and now_ms - (written.looked_at or 0) < WRITTEN_EVERY:
-            return True
-        self._written = health
-        with suppress(SessionizerError):
-            HEALTH_FILE.of(self._home).write(health)
-            return True
-        return False
+        if not written or written.ailment is not health.ailment or now_ms - (written.looked_at or 0) >= WRITTEN_EVERY:
+            self._written = health
+            with suppress(SessionizerError):
+                HEALTH_FILE.of(self._home).write(health)
+        alert = alert_on_change(self._home.name, before, health, judged, beat, now_ms) if wanted else None
+        news, self._beat = beat if beat != self._beat else None, beat
+        return HealthUpdate(news, alert)

@@ -11,8 +11,7 @@ from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.core.definition.rules import Clock
-from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest
-from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest, plan_upgrade
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage

@@ -19,9 +19,9 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, WatchRecord, read_desired
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.deployment import upgrade_planning
+from sessionizer.deployment import upgrade_plan
 from sessionizer.deployment.running_spec import approve_spec, new_record
-from sessionizer.deployment.upgrade_planning import require_no_loss
+from sessionizer.deployment.upgrade_plan import require_no_loss
 from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import EngineChanged, InvalidSpec, NotAccepted, PlanChanged, UnreadableLineage
 from sessionizer.home.stream_home import StreamHome
@@ -154,7 +154,7 @@ def test_an_older_revision_is_brought_to_the_head_in_a_new_lineage(
     file.path.unlink()
     file.write(replace(kept, revision="0000"))
     assert isinstance(typed(home, "upgrade", folder).exception, UnreadableLineage), "no revision leads from there"
-    for knows in (checkpoint_record, upgrade_planning):
+    for knows in (checkpoint_record, upgrade_plan):
         monkeypatch.setattr(knows, "revisions_before_head", lambda: ("0000",))
     for refused in (lambda: read_committed_batch(home), lambda: require_readable_lineage(home, lineage)):
         with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade clicks`"):

@@ -16,7 +16,6 @@ from sessionizer.deployment.waiting import (
     Pace,
     UpgradeState,
     WaitingUpgrade,
-    WindowDecision,
     choose_next,
     decide_upgrade,
     what_follows,
@@ -49,9 +48,8 @@ def upgrades(policy: str, window: str | None = WINDOW) -> Upgrades:
 )
 def test_the_policy_decides_in_the_window(policy: str, until: int | None) -> None:
     found = waiting(SETTLED)
-    assert decide_upgrade(INSIDE, upgrades(policy), found, "d1") == WindowDecision(tell=False, until=until)
-    assert decide_upgrade(OUTSIDE, upgrades(policy), found, "d1") == WindowDecision()
-    assert decide_upgrade(OUTSIDE, upgrades(policy), found, None) == WindowDecision(tell=True)
+    assert decide_upgrade(INSIDE, upgrades(policy), found) == until
+    assert decide_upgrade(OUTSIDE, upgrades(policy), found) is None
 
 
 @pytest.mark.parametrize("problem", [None, "migration 0003 was edited"])
@@ -62,34 +60,26 @@ def test_an_alert_has_the_counts_or_the_problem_and_not_its_kind(problem: str | 
     assert found.counted.endswith(found.counts)
 
 
-def test_without_a_window_it_is_told_and_nothing_begins() -> None:
-    assert decide_upgrade(INSIDE, Upgrades(), waiting(SETTLED), None) == WindowDecision(tell=True)
+def test_without_a_window_nothing_begins() -> None:
+    assert decide_upgrade(INSIDE, Upgrades(), waiting(SETTLED)) is None
 
 
-@given(moments, st.sampled_from([*UpgradePolicy]), verdicts, st.sampled_from([None, "d1", "d0"]))
+@given(moments, st.sampled_from([*UpgradePolicy]), verdicts)
 def test_nothing_begins_that_a_user_must_settle_or_outside_the_window(
-    now: int, policy: str, found: list[Verdict], told: str | None
+    now: int, policy: str, found: list[Verdict]
 ) -> None:
-    decision = decide_upgrade(now, upgrades(policy), waiting(found), told)
-    begins = decision.until is not None
-    if decision.until is not None:
-        assert now < decision.until
+    until = decide_upgrade(now, upgrades(policy), waiting(found))
+    if until is not None:
+        assert now < until
         assert set(found) <= {*SETTLED}
         assert policy != "refuse"
-    assert decision.tell is (told != "d1")
     may_begin = upgrades(policy).open_until(now) is not None and set(found) <= {*SETTLED} and policy != "refuse"
-    assert begins is may_begin, "what may begin does begin"
-
-
-@given(moments, st.sampled_from([*UpgradePolicy]), st.sampled_from([None, "d1"]))
-def test_nothing_that_waits_is_nothing_to_do(now: int, policy: str, told: str | None) -> None:
-    assert decide_upgrade(now, upgrades(policy), None, told) == WindowDecision()
+    assert (until is not None) is may_begin, "what may begin does begin"
 
 
 @given(moments, st.sampled_from([*UpgradePolicy]))
-def test_what_has_no_plan_begins_nothing_and_is_told(now: int, policy: str) -> None:
-    decision = decide_upgrade(now, upgrades(policy), waiting((), "migration x was edited"), None)
-    assert decision == WindowDecision(tell=True)
+def test_what_has_no_plan_begins_nothing(now: int, policy: str) -> None:
+    assert decide_upgrade(now, upgrades(policy), waiting((), "migration x was edited")) is None
 
 
 @pytest.mark.parametrize(

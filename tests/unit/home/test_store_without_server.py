@@ -14,7 +14,7 @@ from upath import UPath
 from sessionizer.checkpoint.files import files_of
 from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.deployment.differences import SinkColumns
-from sessionizer.deployment.upgrade_planning import sink_columns
+from sessionizer.deployment.upgrade_plan import sink_columns
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.control_store import translate_to_os_error
 from sessionizer.home.data_files import (

@@ -35,7 +35,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Division
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.deployment.upgrade_plan import plan_upgrade
 from sessionizer.errors import InvalidSpec, StreamBegun, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.roots import DataPath

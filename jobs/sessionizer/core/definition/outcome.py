@@ -1,6 +1,6 @@
 """The outcome of a stream: final sessions, and the reasons for their ends and for the quarantine of a row.
 
-The tables show the values of the reasons.
+The tables show the values of the reasons. Nothing heavy is imported here, because DAG files load these names.
 """
 
 from __future__ import annotations

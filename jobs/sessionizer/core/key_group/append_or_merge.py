@@ -48,18 +48,13 @@ def _timeouts_in_force(events: pa.Table, rules: SessionRules, changes: Mapping[s
     """
     if not rules.clock.has_gaps:
         return pa.array(np.full(events.num_rows, NEVER_MS))
-    return pa.array(np.minimum(_timeouts_said(events, rules, changes).to_numpy(), NEVER_MS))
-
-
-def _timeouts_said(events: pa.Table, rules: SessionRules, changes: Mapping[str, int]) -> pa.ChunkedArray:
     timeout = events.column(schema.TIMEOUT)
-    if not timeout.null_count:
-        return timeout
-    if rules.client_timeouts_ms or changes:
-        timeout = pc.coalesce(
-            timeout, _find_client_timeouts(events.column(schema.CLIENT), (changes, rules.client_timeouts_ms))
-        )
-    return pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
+    if timeout.null_count:
+        if rules.client_timeouts_ms or changes:
+            known = (changes, rules.client_timeouts_ms)
+            timeout = pc.coalesce(timeout, _find_client_timeouts(events.column(schema.CLIENT), known))
+        timeout = pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
+    return pa.array(np.minimum(timeout.to_numpy(), NEVER_MS))
 
 
 def _find_client_timeouts(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
@@ -200,7 +195,9 @@ def take_batch(
     """
     late, new, due = _admit(group, shared, arrivals, bounds)
     due = min((at for at in (due, planned.at) if at is not None), default=None)
-    if _must_merge(due, planned, bounds) and not _can_wait(shared.rules, planned, new, bounds):
+    is_due = bounds.final_by >= NEVER_MS or (due is not None and due <= bounds.final_by)  # all is due in a drain
+    must_merge = is_due or planned.appended >= TABLES_BEFORE_MERGE
+    if must_merge and not _can_wait(shared.rules, planned, new, bounds):
         step = _merge(group, shared, read_log(), bounds, new)
     else:
         step = GroupChanges(
@@ -242,11 +239,6 @@ def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds
         merged=True,
     )
     return GroupChanges(plan, open_in_group=open_in_group)
-
-
-def _must_merge(due_ms: int | None, planned: MergeSchedule, bounds: BatchBounds) -> bool:
-    drained = bounds.final_by >= NEVER_MS
-    return drained or (due_ms is not None and due_ms <= bounds.final_by) or planned.appended >= TABLES_BEFORE_MERGE
 
 
 def _can_wait(rules: SessionRules, planned: MergeSchedule, new: Sequence[pa.Table], bounds: BatchBounds) -> bool:

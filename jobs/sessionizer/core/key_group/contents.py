@@ -15,7 +15,7 @@ from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.core.key_group.merging import ends_of_open, instants, lay_out, sessions_of
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode_log, pieces
-from sessionizer.core.wire.event_size import json_objects, sizes_of_values
+from sessionizer.core.wire.event_size import json_objects, sizes_of_rows
 
 _RENAMED = {"ended_at": "last_event_at", "close_reason": "would_close_reason"}
 _WOULD_END = "would_end_at"
@@ -110,18 +110,12 @@ def heaviest_of(weights: Iterable[KeyWeight], count: int) -> list[KeyWeight]:
 
 
 def _weights(log: Sequence[pa.Table], key_group: int) -> list[KeyWeight]:
-    """Return the weight of each key."""
-    parts = [pa.table([table.column(schema.KEY), pa.array(_sizes(table))], names=["key", "bytes"]) for table in log]
+    parts = [
+        pa.table([table.column(schema.KEY), pa.array(sizes_of_rows(table))], names=["key", "bytes"]) for table in log
+    ]
     of_keys = pa.concat_tables(parts).group_by("key").aggregate([("bytes", "count"), ("bytes", "sum")])
     columns = (of_keys.column(name).to_pylist() for name in ("key", "bytes_count", "bytes_sum"))
     return [KeyWeight(key, key_group, events, size) for key, events, size in zip(*columns, strict=True)]
-
-
-def _sizes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    sizes = np.zeros(table.num_rows, np.int64)
-    for column in table.columns:
-        sizes += np.concatenate([np.empty(0, np.int64), *map(sizes_of_values, column.chunks)])
-    return sizes
 
 
 def sessions_of_key(

@@ -107,15 +107,12 @@ def _apply_caps(events: OrderedEvents, first: Int64s, last: Int64s) -> tuple[Int
     if not exceeding.any():
         return first, last
     runs = zip(first[exceeding].tolist(), last[exceeding].tolist(), strict=True)
-    cap_run = _cap_run if _are_alike(events) else _cap_run_event_by_event
+    # each event has the same caps, unless the rules were changed
+    kinds = (events.max_events, events.max_duration, events.max_bytes)
+    cap_run = _cap_run if all((caps == caps[0]).all() for caps in kinds) else _cap_run_event_by_event
     extra = [start for run in runs for start in cap_run(events, *run)]
     first = np.sort(np.concatenate([first, np.array(extra, np.int64)]))
     return first, np.append(first[1:], last[-1] + 1) - 1
-
-
-def _are_alike(events: OrderedEvents) -> bool:
-    """Whether all events have the same caps, which is so unless the rules were changed."""
-    return all(bool((caps == caps[0]).all()) for caps in (events.max_events, events.max_duration, events.max_bytes))
 
 
 def _cap_run(events: OrderedEvents, start: int, last: int) -> list[int]:
@@ -299,12 +296,7 @@ def _codes(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
         codes = _code_lists(values, of_plain)
     else:
         codes = of_plain(_plain(values))
-    return np.where(_valid(values), codes + 1, 0)
-
-
-def _valid(values: pa.Array) -> NDArray[np.bool_]:
-    valid: NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+    return np.where(values.is_valid().to_numpy(zero_copy_only=False), codes + 1, 0)
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -341,17 +333,13 @@ def _code_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Code
     A code is eight bytes, the highest first, so that lists sort in the order of their elements.
     """
     offsets = values.offsets.to_numpy().astype(np.int64)
-    elements = _elements(values).slice(offsets[0], offsets[-1] - offsets[0])
+    elements = values.values
+    if isinstance(values, pa.MapArray):
+        elements = pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
+    elements = elements.slice(offsets[0], offsets[-1] - offsets[0])
     data = pa.py_buffer(_codes(elements, of_plain).astype(">i8").tobytes())
     ends = pa.py_buffer(((offsets - offsets[0]) * _WIDTH).tobytes())
     return of_plain(pa.Array.from_buffers(pa.large_binary(), len(values), [None, ends, data]))
-
-
-def _elements(values: pa.Array) -> pa.Array:
-    """Return the values of lists, or the entries of maps."""
-    if isinstance(values, pa.MapArray):
-        return pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
-    return values.values
 
 
 _AT_MOST: Final = 8

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Int64s, Positions, int64s, whole_column
+from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Positions, int64s, whole_column
 from sessionizer.core.key_group.group_load import AGE_LIMITS, AGES, GroupLoad, place_of_p99
 from sessionizer.core.wire import schema
 
@@ -32,7 +32,8 @@ def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms
         return GroupLoad(closed=closed, ages=(0,) * len(AGES))
     started = int64s(events, schema.CLOCK)[rows]
     of_age = np.searchsorted(_LIMITS, now_ms - started, side="right")
-    largest, place = _largest(length), place_of_p99(len(length))
+    candidates = np.argpartition(length, -HEAVIEST)[-HEAVIEST:] if len(length) > HEAVIEST else np.arange(len(length))
+    largest, place = candidates[np.argsort(-length[candidates], kind="stable")], place_of_p99(len(length))
     keys = whole_column(events, schema.KEY).take(pa.array(rows[largest])).to_pylist()
     return GroupLoad(
         closed=closed,
@@ -42,9 +43,3 @@ def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms
         ),
         p99_events=int(np.partition(length, place)[place]),
     )
-
-
-def _largest(length: Int64s) -> Positions:
-    """Return the positions of the largest ones, largest first."""
-    candidates = np.argpartition(length, -HEAVIEST)[-HEAVIEST:] if len(length) > HEAVIEST else np.arange(len(length))
-    return candidates[np.argsort(-length[candidates], kind="stable")]

@@ -107,15 +107,12 @@ def _judge_rows(events: pa.Table, key: Int64s, admissions: Admissions, stored: B
 def _gather_rows(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
     """Return all rows, in the columns of all tables and of ``payload``. Columns that a row came without are null."""
     columns = pa.schema([schema.payload_field(field) for field in payload])
-    if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
+    known = {field.name: field.type for field in log[0].schema}
+    lacks = any(known.get(field.name) != field.type for field in columns)
+    if lacks or any(not table.schema.equals(log[0].schema) for table in log):
         both = reduce(unite_schemas, (*(table.schema for table in log), columns))
         log = [align_table(table, both) for table in log]
     return pa.concat_tables(log)
-
-
-def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
-    names = set(table.names)
-    return all(field.name in names and table.field(field.name).type.equals(field.type) for field in columns)
 
 
 def _admissions(log: Sequence[pa.Table], rules: SessionRules) -> Admissions:
@@ -180,13 +177,14 @@ def merge(
 
     Final sessions get the columns of ``payload``, open events keep the columns they came with. ``log`` holds the tables
     of one group, oldest first, each stamped by ``mark_admitted``, and tombstones. ``keeps_log``: whether the open
-    events may stay in the log. If the tables are large, the outcome has wide offsets (``codec.widened``) and leaves in
+    events may stay in the log. If the tables are large, the outcome has wide offsets (``codec.widen``) and leaves in
     ``codec.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a
     table and ``payload``.
     """
     laid = lay_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
-    deleted = _find_deleted_rows(laid, final)
+    deleted = np.ones(laid.events.num_rows, np.bool_)
+    deleted[laid.rows_of(~final)] = False
     keeps_log = keeps_log and len(log) < TABLES_BEFORE_REWRITE and deleted.sum() < len(deleted) * DELETED_BEFORE_REWRITE
     open_events = () if keeps_log else tuple(_open_events(laid, ~final))
     return Merged(
@@ -213,13 +211,6 @@ def _ends_of(due: Int64s) -> Ends:
     return Ends(len(due), int(some.min()) if len(some) else None, int(some.max()) if len(some) else None)
 
 
-def _find_deleted_rows(laid: OrderedLog, final: Bools) -> Bools:
-    """Return which stored rows belong to no open session after the ``final`` ones have left."""
-    deleted = np.ones(laid.events.num_rows, np.bool_)
-    deleted[laid.rows_of(~final)] = False
-    return deleted
-
-
 def _open_events(laid: OrderedLog, sessions: Bools) -> Iterator[pa.Table]:
     """Yield the events of the selected ``sessions``, one table for each terms, with only the columns of those terms."""
     rows = laid.rows_of(sessions)
@@ -240,11 +231,15 @@ def sessions_of(laid: OrderedLog, which: Bools, payload: schema.Payload) -> pa.R
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
     first, last = pa.array(offsets[:-1]), pa.array(offsets[1:] - 1)
     columns = {name: whole_column(rows, name) for name in rows.column_names}
-    event_time = instants(columns[schema.CLOCK])
-    own_time = instants(_own_time(columns)) if schema.TIE in columns else event_time
+    event_time = own_time = instants(columns[schema.CLOCK])
+    if (tie := columns.get(schema.TIE)) is not None:
+        # an event without a time of its own shows its arrival
+        own_time = instants(pc.if_else(pc.equal(tie, 0), columns[schema.CLOCK], tie))
     names = [field.name for field in schema.session_event_type(payload)]
     children = [own_time, columns[schema.EVENT_ID], columns[schema.CLOSES]]
-    children += [_show_column(columns[schema.payload_field(field).name], field.type, rows.schema) for field in payload]
+    shown = [(columns[schema.payload_field(field).name], field.type) for field in payload]
+    is_large = is_wide(rows.schema)
+    children += [align_values(values, wide_type(kind) if is_large else kind) for values, kind in shown]
     values = [
         columns[schema.KEY].take(first),
         columns[schema.CLIENT].take(first),
@@ -256,16 +251,6 @@ def sessions_of(laid: OrderedLog, which: Bools, payload: schema.Payload) -> pa.R
         pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(children, names=names)),
     ]
     return pa.RecordBatch.from_arrays(values, names=schema.session_schema(payload).names)
-
-
-def _show_column(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
-    """Return a payload column in its present type ``kind``, with wide offsets if ``rows`` have them."""
-    return align_values(values, wide_type(kind) if is_wide(rows) else kind)
-
-
-def _own_time(columns: dict[str, pa.Array]) -> pa.Array:
-    """Return the time that each event shows in the arrival modes: its own, or its arrival if it has none (tie 0)."""
-    return pc.if_else(pc.equal(columns[schema.TIE], 0), columns[schema.CLOCK], columns[schema.TIE])
 
 
 def instants(epoch_ms: pa.Array | Int64s) -> pa.Array:

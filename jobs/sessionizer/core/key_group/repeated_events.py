@@ -265,7 +265,8 @@ def surely_distinct(texts: pa.Array) -> bool:
 
     Strings of one length, at least eight bytes, are digested to 64 bits. If two digests differ, the strings differ.
     """
-    rows, width = len(texts), _common_width(texts)
+    rows, widths = len(texts), np.diff(_offsets(texts))
+    width = int(widths[0]) if rows and (widths == widths[0]).all() else 0
     if not rows or width < _WORD:
         return rows < 2  # noqa: PLR2004  one string has nothing to repeat
     data, digest = texts.buffers()[2], np.zeros(rows, np.uint64)
@@ -276,12 +277,6 @@ def surely_distinct(texts: pa.Array) -> bool:
         digest ^= digest >> np.uint64(32)
     digest.sort()
     return bool((digest[1:] != digest[:-1]).all())
-
-
-def _common_width(texts: pa.Array) -> int:
-    """Return the length in bytes that all strings have, or 0 if lengths differ."""
-    widths = np.diff(_offsets(texts))
-    return int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0
 
 
 def _offsets(texts: pa.Array) -> NDArray[np.integer]:

@@ -27,8 +27,8 @@ class Unfit(NamedTuple):
 def unfit(before: pa.DataType, now: pa.DataType) -> Unfit | None:
     """Return the first part of type ``before`` that does not fit into ``now``, or None if all values fit."""
     if pa.types.is_struct(before) and pa.types.is_struct(now):
-        shared = [(field.name, field.type, now.field(field.name).type) for field in before if _has(now, field.name)]
-        return _first((name, unfit(was, is_)) for name, was, is_ in shared)
+        shared = [field for field in before if now.get_field_index(field.name) >= 0]
+        return _first((field.name, unfit(field.type, now.field(field.name).type)) for field in shared)
     if pa.types.is_map(before) and pa.types.is_map(now):
         parts = (("key", before.key_type, now.key_type), ("value", before.item_type, now.item_type))
         return _first((name, unfit(was, is_)) for name, was, is_ in parts)
@@ -39,10 +39,6 @@ def unfit(before: pa.DataType, now: pa.DataType) -> Unfit | None:
 
 def _first(found: Iterable[tuple[str, Unfit | None]]) -> Unfit | None:
     return next((part._replace(path=(name, *part.path)) for name, part in found if part is not None), None)
-
-
-def _has(struct: pa.StructType, name: str) -> bool:
-    return bool(struct.get_field_index(name) >= 0)
 
 
 def _widens(before: pa.DataType, now: pa.DataType) -> bool:

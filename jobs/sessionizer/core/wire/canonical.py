@@ -307,9 +307,7 @@ def _divide(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str]
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     rows = rows.drop_columns([group])
     for positions in np.split(order, starts[1:]):
-        yield _share(int(groups[positions[0]]), take_rows(rows, positions).combine_chunks())
-
-
-def _share(group: int, rows: pa.Table) -> GroupBlob:
-    without_timeout = pc.sum(pc.less(rows.column(schema.TIMEOUT), 1)).as_py() or 0
-    return GroupBlob(group, encode(rows), rows.num_rows, rows.column(schema.KEY).null_count, without_timeout)
+        ours = take_rows(rows, positions).combine_chunks()
+        without_timeout = pc.sum(pc.less(ours.column(schema.TIMEOUT), 1)).as_py() or 0
+        without_key = ours.column(schema.KEY).null_count
+        yield GroupBlob(int(groups[positions[0]]), encode(ours), ours.num_rows, without_key, without_timeout)

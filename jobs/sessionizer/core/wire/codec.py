@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.event_size import sizes_of_values
+from sessionizer.core.wire.event_size import sizes_of_rows
 from sessionizer.core.wire.rows import REVISION
 
 # Events are mostly ids in text. At its lowest level Zstandard leaves 6 bytes where LZ4 leaves 10. It takes twice the
@@ -208,7 +208,10 @@ def pieces(table: pa.Table) -> Iterator[pa.Table]:
     if table.nbytes <= PIECE_BYTES:
         yield table if table.schema.equals(narrow) else table.cast(narrow)
         return
-    for start, end in pairwise([*_edges(table), table.num_rows]):
+    sizes = sizes_of_rows(table)
+    before = np.cumsum(sizes) - sizes
+    edges = (np.flatnonzero(np.diff(before // PIECE_BYTES)) + 1).tolist()
+    for start, end in pairwise([0, *edges, table.num_rows]):
         # take, not slice, because a slice keeps offsets that may exceed the reach of narrow ones
         yield table.take(pa.array(np.arange(start, end))).cast(narrow)
 
@@ -217,15 +220,6 @@ def log_tables(events: pa.Table) -> list[pa.Table]:
     """Return open events as tables of a group's log, mostly one table."""
     first, *others = pieces(events)
     return [first, *map(mark_continued, others)]
-
-
-def _edges(table: pa.Table) -> list[int]:
-    """Return the first row of each piece."""
-    sizes = np.zeros(table.num_rows, np.int64)
-    for column in table.columns:
-        sizes += np.concatenate([np.empty(0, np.int64), *map(sizes_of_values, column.chunks)])
-    before = np.cumsum(sizes) - sizes
-    return [0, *(np.flatnonzero(np.diff(before // PIECE_BYTES)) + 1).tolist()]
 
 
 def narrow_schema(wide: pa.Schema) -> pa.Schema:

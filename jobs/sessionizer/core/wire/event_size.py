@@ -42,8 +42,13 @@ def sizes_that_count(events: pa.Table, caps: Iterable[Caps]) -> Sizes | None:
     plain = not any(pa.types.is_nested(column.type) for column in counted.schema)
     if plain and counted.nbytes + BYTES_OF_VALUE * events.num_rows * counted.num_columns < max_bytes:
         return None
-    sizes = np.zeros(events.num_rows, np.int64)
-    for column in counted.columns:
+    return sizes_of_rows(counted)
+
+
+def sizes_of_rows(table: pa.Table) -> Sizes:
+    """Return the size of each row in bytes, over all columns of ``table``."""
+    sizes = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
         sizes += np.concatenate([np.empty(0, np.int64), *map(sizes_of_values, column.chunks)])
     return sizes
 

@@ -78,9 +78,9 @@ class CanaryRecord:
         """Whether the lineage is kept: it passed its canary, or a user promoted it."""
         return self.outcome in _SETTLED
 
-    def decided(self, outcome: CanaryOutcome, reason: str | None = None, by: str | None = None) -> Self:
+    def decided(self, outcome: CanaryOutcome, reason: str | None = None) -> Self:
         """Return the canary as over."""
-        return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms(), by=by))
+        return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms()))
 
     def to_json(self) -> JsonObject:
         """Return the content of the file, which programs read as well."""
@@ -131,17 +131,14 @@ def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, 
 
     ``before``: the lineage that a rollback would lead to, None if there is no way back.
     """
-    left = active_lineage(home)
-    baseline = _read_baseline(home, left, terms) if left else NOTHING
+    left, baseline = active_lineage(home), NOTHING
+    if left is not None:
+        log, own = BatchLog(home.lineage(left).batches), read_canary(home, left)
+        done = Baseline(log.life, log.recent)
+        # too few figures to judge by: the baseline of its own canary, if it has one
+        baseline = own.baseline if own is not None and not done.fit(terms) else done
     course = Course(verb=verb, owner=owner_name(home.name, home.control_base), begun_at=epoch_ms(), before=before)
     write_canary(home, CanaryRecord(lineage, terms, course, baseline))
-
-
-def _read_baseline(home: StreamHome, lineage: str, terms: CanaryTerms) -> Baseline:
-    """Return the figures of the lineage, or the baseline of its own canary if they are too few to judge by."""
-    log = BatchLog(home.lineage(lineage).batches)
-    done, own = Baseline(log.life, log.recent), read_canary(home, lineage)
-    return own.baseline if own is not None and not done.fit(terms) else done
 
 
 def write_canary(home: StreamHome, canary: CanaryRecord) -> None:

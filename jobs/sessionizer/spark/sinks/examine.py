@@ -21,7 +21,7 @@ from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commi
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import RunningSpec, require_continuable, require_whole
-from sessionizer.deployment.upgrade_planning import require_no_loss
+from sessionizer.deployment.upgrade_plan import require_no_loss
 from sessionizer.home.roots import resolve_place
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.ingest.guard import Guarded

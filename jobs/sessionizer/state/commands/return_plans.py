@@ -21,7 +21,7 @@ from sessionizer.checkpoint.log_entries import (
 )
 from sessionizer.deployment.differences import OpenState, Side
 from sessionizer.deployment.releases import programs_needed
-from sessionizer.deployment.upgrade_planning import choose_groups, describe_pending, judge_file
+from sessionizer.deployment.upgrade_plan import choose_groups, describe_pending, judge_file
 from sessionizer.errors import InvalidSpec, SourceReplaced, UnusableSavepoint
 from sessionizer.home.data_files import commits_of, data_exists
 from sessionizer.home.names import STREAMED

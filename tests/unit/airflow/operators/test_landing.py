@@ -38,20 +38,21 @@ def beat(version: int | None, rows: int | None, uid: str = "one") -> Heartbeat:
 def test_first_sessions() -> None:
     found = find_landing(beat(3, 10), None)
     assert found is not None
-    assert found.payload == {"delta_version": 3, "rows": 10, "watermark_ms": 77}
+    assert found[0] == {"delta_version": 3, "rows": 10, "watermark_ms": 77}
 
 
 def test_only_what_came_since() -> None:
     found = find_landing(beat(9, 25), Announcement(uid="one", version=3, rows=10))
     assert found is not None
-    assert found.payload["rows"] == 15
-    assert find_landing(beat(9, 25), found.announcement) is None
+    payload, announcement = found
+    assert payload["rows"] == 15
+    assert find_landing(beat(9, 25), announcement) is None
 
 
 def test_new_driver_counts_from_nothing() -> None:
     found = find_landing(beat(10, 4, uid="two"), Announcement(uid="one", version=9, rows=25))
     assert found is not None
-    assert found.payload["rows"] == 4
+    assert found[0]["rows"] == 4
 
 
 def test_no_news() -> None:

@@ -156,8 +156,9 @@ TOLD = "error: stream clicks has nothing to save: it never ran\nremedy: run it"
 def test_what_a_job_said_is_what_its_task_says(*, code: int, terminal: bool) -> None:
     failure = parse_failure(OF_PROVIDER.format(code=code, told=TOLD))
     assert failure is not None
-    assert (str(failure.error), failure.error.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
-    assert failure.is_terminal is terminal
+    error, is_terminal = failure
+    assert (str(error), error.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
+    assert is_terminal is terminal
 
 
 @pytest.mark.parametrize("text", ["no such file: spark-submit", OF_PROVIDER.format(code=1, told="killed")])

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
 from sessionizer.deployment.running_spec import new_record, require_whole
-from sessionizer.deployment.upgrade_plan import UpgradePlan
-from sessionizer.deployment.upgrade_planning import choose_groups, plan_upgrade
+from sessionizer.deployment.upgrade_plan import UpgradePlan, choose_groups, plan_upgrade
 from sessionizer.errors import DamagedFile
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import SavepointHome

@@ -16,7 +16,7 @@ from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.differences import Division, refused
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.deployment.upgrade_planning import choose_groups
+from sessionizer.deployment.upgrade_plan import choose_groups
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import newest_version
