@@ -7,6 +7,7 @@ import gzip
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -45,6 +46,7 @@ _COMPRESSED: Final = frozenset({".gz", ".bz2"})
 KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt", "parquet"})
 """Endings of files that a sample may have."""
 _LONGEST_CELL: Final = 40
+_EXISTS: Final = "it exists, and nothing is replaced"
 
 
 def init(  # noqa: PLR0913  one parameter per option
@@ -73,7 +75,7 @@ def init(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--name", named, "a lower-case letter, then lower-case letters, digits or underscores")
     file = specs_folder(streams) / f"{named}.yaml"
     if file.exists():
-        raise UnwritablePath(file, "the spec", "it exists, and nothing is replaced: give another --name")
+        raise UnwritablePath(file, "the spec", _EXISTS)
     _check_gap(gap)
     _check_zone(zone)
     files, pattern = find_sample(place)
@@ -86,12 +88,14 @@ def init(  # noqa: PLR0913  one parameter per option
     with translate_failures(named):
         rows, columns = infer_columns(spark, files, place if place.is_dir() else place.parent, form)
         found = sample_columns(rows)
-        guesses = guess_mapping(found, Overrides(key, time, event_id, client, zone))
+        chosen = Overrides(key, time, event_id, client, zone)
+        guesses = guess_mapping(found, chosen)
         folder = place if place.is_dir() else place.parent
         draft = Draft(named, str(folder), pattern, form, columns, guesses, guess_payload(found, guesses), gap)
         text = spec_text(draft)
-        spec = _check(text, file.name)
-        examine(spark, spec, platform)
+        with name_options(chosen):
+            spec = _check(text, file.name)
+            examine(spark, spec, platform)
         _write(file, text)
         typer.echo(f"wrote {file}")
         for field, guess in (("key", guesses.key), ("time", guesses.time), ("id", guesses.event_id)):
@@ -187,6 +191,26 @@ def first_lines(file: Path) -> Iterator[str]:
         raise InvalidSpec("SAMPLE", str(file), f"a readable file ({error.strerror or error})") from error
 
 
+@contextmanager
+def name_options(chosen: Overrides) -> Iterator[None]:
+    """Name the option in place of the field in an InvalidSpec of the block, if the user has ``chosen`` the value."""
+    options = {
+        "mapping.key": chosen.key and "--key",
+        "mapping.event_time": chosen.time and "--time",
+        "mapping.event_id": chosen.event_id and "--id",
+        "mapping.client": chosen.client and "--client",
+    }
+    try:
+        yield
+    except InvalidSpec as error:
+        first, *others = (
+            InvalidSpec(option, each.value, each.allowed) if (option := options.get(each.field)) else each
+            for each in (error, *error.others)
+        )
+        first.others = others
+        raise first from error
+
+
 def _check(text: str, name: str) -> StreamSpec:
     """Return the spec in ``text``, the content of a file of this name. Raises InvalidSpec."""
     with tempfile.TemporaryDirectory(prefix="sessionizer-init-") as folder:
@@ -203,5 +227,7 @@ def _write(file: Path, text: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)
+    except FileExistsError as error:
+        raise UnwritablePath(file, "the spec", _EXISTS) from error
     except OSError as error:
         raise UnwritablePath(file, "the spec", error.strerror or str(error)) from error

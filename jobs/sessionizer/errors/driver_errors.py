@@ -212,9 +212,11 @@ class UnwritablePath(TerminalError, exit_code=13, of_any_lineage=True):
     cause: str
 
     def advise(self) -> str | None:
-        """Return another place for a result that is not overwritten, or the way of a store's keys to the driver."""
+        """Return another place for a file that is not replaced, or the way of a store's keys to the driver."""
         if "redentials" in self.cause:
             return "set the store's variables, and name them for drivers: SESSIONIZER_DRIVER_ENVIRONMENT='AWS_*'"
+        if self.purpose == "the spec" and self.cause.startswith("it exists"):
+            return "name another stream by --name, or move the file away"
         return "give --to a folder that does not exist yet" if self.purpose == "the result" else None
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sessionizer.cli.init import find_sample
+from sessionizer.causes.table import remedy_for
+from sessionizer.cli.init import find_sample, name_options
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.decisions import check_sql
 from sessionizer.stream_spec.sample import (
@@ -190,3 +191,17 @@ def test_names_become_words() -> None:
     assert [snake_case(each) for each in ("userId", "HTTPStatus", "Kunden-Nr", "event_2")] == [
         "user_id", "http_status", "kunden_nr", "event_2",
     ]  # fmt: skip
+
+
+def test_a_wrong_choice_names_its_option() -> None:
+    others = [InvalidSpec("mapping.client", "sit", "a column"), InvalidSpec("mapping.event_id", "i", "an id")]
+    with pytest.raises(InvalidSpec) as refused, name_options(Overrides(key="usr", client="sit")):
+        raise InvalidSpec("mapping.key", "usr", "a column of the source: user", others=others)
+    assert str(refused.value) == "--key is 'usr'. Use a column of the source: user"
+    assert remedy_for(refused.value) == "give another --key"
+    assert [each.field for each in refused.value.others] == ["--client", "mapping.event_id"]
+
+
+def test_a_wrong_guess_names_its_field() -> None:
+    with pytest.raises(InvalidSpec, match=r"^mapping.key"), name_options(Overrides(time="at")):
+        raise InvalidSpec("mapping.key", "usr", "a column of the source")
