@@ -19,12 +19,11 @@ from sessionizer.cli.places import (
     Stream,
     Streams,
     home_folder,
-    spark_master,
     stream_home,
     stream_spec,
 )
 from sessionizer.cli.savepoint_words import savepoints_folder
-from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
+from sessionizer.cli.terminal import confirm, say, working_spark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.counts import count_is, count_text
@@ -33,7 +32,6 @@ from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
-from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.scratch import give_way
 from sessionizer.state.compaction.plan import (
@@ -76,15 +74,12 @@ def history(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.history.read import read_event_history  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.write import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 
-    say("starting Spark")
     started = time.monotonic()
-    spark = start_spark(f"sessionizer history {stream}", spark_master(master))
-    with translate_failures(stream), few_blobs_at_a_time(spark):
+    with working_spark("history", stream, master) as spark, few_blobs_at_a_time(spark):
         say("reading the history")
         found = read_event_history(spark, spec, folder.absolute(), home_folder(home))
         _tell_rows(found)
         _write(found, until_ms, to)
-    spark.stop()
     say(f"done in {time.monotonic() - started:.0f} s")
 
 
@@ -132,9 +127,7 @@ def report(
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
-    say(f"starting Spark for the report of {stream}")
-    spark = start_spark(f"sessionizer report {stream}", spark_master(master), local_data=is_local(where.data))
-    with translate_failures(stream):
+    with working_spark("report", stream, master, f"for the report of {stream}", where.data) as spark:
         daily = DailyReport(
             spark,
             sessions=locations[SESSIONS],
@@ -145,7 +138,6 @@ def report(
         done = daily.refresh()
         told = append_history(spark, where, locations[STREAM_HISTORY], epoch_ms())
         name_tables(spark, spec.sink.table, locations, owner_name(where.name, where.control_base))
-    spark.stop()
     typer.echo(f"added {count_text(told, 'row')}: {locations[STREAM_HISTORY]}")
     if done is None:
         typer.echo(f"stream {stream} has no table of sessions yet: nothing to report")
@@ -181,23 +173,19 @@ def compact(  # noqa: PLR0913  one parameter per option
     made = plan_compaction(where, spec, [savepoints_folder(where, each) for each in elsewhere or ()], now)
     if read_driver(where, now).state.is_live:
         give_way()
-    say("starting Spark")
-    spark = start_spark(f"sessionizer compact {stream}", spark_master(master), local_data=is_local(where.data))
-    with translate_failures(stream):
+    with working_spark("compact", stream, master, data=where.data) as spark:
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)
-    told: dict[str, Any] = {"plan": _plan_json(made, tables), "tables": None}
-    if not as_json:
-        typer.echo("\n".join(plan_lines(made, tables)))
-    if not plan:
-        if not yes:
-            confirm("Run the plan?")
-        with translate_failures(stream):
+        told: dict[str, Any] = {"plan": _plan_json(made, tables), "tables": None}
+        if not as_json:
+            typer.echo("\n".join(plan_lines(made, tables)))
+        if not plan:
+            if not yes:
+                confirm("Run the plan?")
             told["tables"] = [asdict(result) for result in _run(spark, where, spec, made, tables)]
-        if tables:
-            COMPACTION_FILE.of(where).write(CompactionRecord(at=now))
-    spark.stop()
+            if tables:
+                COMPACTION_FILE.of(where).write(CompactionRecord(at=now))
     if as_json:
         typer.echo(json.dumps(told, indent=1))
 

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 import typer
 
 from sessionizer.cli.inspect.words import table_text
-from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, specs_folder
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.places import Home, Master, Streams, home_folder, specs_folder
+from sessionizer.cli.terminal import say, working_spark
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.home.names import is_name
@@ -83,9 +83,7 @@ def init(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
-    say("starting Spark to infer the columns")
-    spark = start_spark("sessionizer init", spark_master(master))
-    with translate_failures(named):
+    with working_spark("init", named, master, "to infer the columns") as spark:
         rows, columns = infer_columns(spark, files, place if place.is_dir() else place.parent, form)
         found = sample_columns(rows)
         chosen = Overrides(key, time, event_id, client, zone)
@@ -101,7 +99,6 @@ def init(  # noqa: PLR0913  one parameter per option
         for field, guess in (("key", guesses.key), ("time", guesses.time), ("id", guesses.event_id)):
             typer.echo(f"  {field:<5} {guess.sql}: {guess.why}")
         print_preview(spark, spec, platform)
-    spark.stop()
 
 
 def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None:

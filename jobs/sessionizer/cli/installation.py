@@ -27,7 +27,7 @@ from sessionizer.cli.places import (
 from sessionizer.cli.terminal import say
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.doctor.judge import Level
+from sessionizer.doctor import Level, examine_installation
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
@@ -56,8 +56,6 @@ def doctor(
 
     Ends with exit code 66 if there is a problem. A warning may be meant.
     """
-    from sessionizer.doctor.examination import examine_installation  # noqa: PLC0415  fast --help
-
     found = []
     for each in examine_installation(home_folder(home), specs_folder(streams), master):
         found.append(each)
@@ -108,7 +106,7 @@ def page(
     try:
         import uvicorn  # noqa: PLC0415  fast --help
 
-        from sessionizer.page.alone import LOOPBACK, create_page_alone, listen  # noqa: PLC0415
+        from sessionizer.page.app import LOOPBACK, create_page_alone, listen  # noqa: PLC0415
     except ImportError as error:
         say(f"error: the page needs the packages fastapi and uvicorn ({error})")
         say("remedy: install them beside sessionizer: `pip install fastapi uvicorn`")

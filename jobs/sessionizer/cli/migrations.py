@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.terminal import say, working_spark
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.local_files import unwritable
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, read_applied
@@ -95,7 +94,7 @@ def check(  # noqa: PLR0913  one parameter per option
         told = json.dumps({"pending": ids}) if as_json else f"ok  {stream}: {', '.join(ids) or 'nothing'} pending"
         typer.echo(told)
         return
-    preview = _preview(where, spec, pending, spark_master(master))
+    preview = _preview(where, spec, pending, master)
     for line in [json.dumps(preview.to_json())] if as_json else preview.lines():
         typer.echo(line)
 
@@ -124,15 +123,12 @@ def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...]
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents  # noqa: PLC0415
     from sessionizer.state.lineages.committed_batch import read_committed_batch  # noqa: PLC0415
 
-    say("starting Spark to try the migrations")
-    spark = start_spark("sessionizer migration check", master)
     folder = where.seeds / f"preview-{mint_id(epoch_ms())}"
-    try:
-        with translate_failures(spec.name):
+    with working_spark("migration check", spec.name, master, "to try the migrations") as spark:
+        try:
             return preview_migrations(MigratedEvents(spark, where, read_committed_batch(where), pending, folder))
-    finally:
-        remove_tree(folder)
-        spark.stop()
+        finally:
+            remove_tree(folder)
 
 
 def prove(  # noqa: PLR0913  one parameter per option
@@ -158,11 +154,8 @@ def prove(  # noqa: PLR0913  one parameter per option
         _make_folder(report)
     from sessionizer.spark.proof.prove import ProofRequest, prove_and_keep  # noqa: PLC0415  fast --help
 
-    say(f"starting Spark to replay batches of {stream}")
-    spark = start_spark(f"sessionizer prove {stream}", spark_master(master), local_data=is_local(where.data))
-    with translate_failures(stream):
+    with working_spark("prove", stream, master, f"to replay batches of {stream}", where.data) as spark:
         kept = prove_and_keep(spark, where, spec, ProofRequest(batches, first), say)
-    spark.stop()
     proof = kept.proof
     if report is not None:
         _write_page(report, proof)

@@ -19,7 +19,6 @@ from sessionizer.cli.places import (
     Stream,
     Streams,
     require_known_stream,
-    spark_master,
     stream_home,
 )
 from sessionizer.cli.run import stop
@@ -34,7 +33,7 @@ from sessionizer.cli.savepoint_words import (
     savepoint_list,
     savepoints_folder,
 )
-from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
+from sessionizer.cli.terminal import confirm, say, working_spark
 from sessionizer.control.lease import read_lease
 from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.records.operation_record import require_no_operation
@@ -83,7 +82,7 @@ def verify(
         if deep and manifest.kind is SavepointKind.NATIVE:
             _inspect(where)
         elif deep:
-            _recount(stream, where, manifest, spark_master(master))
+            _recount(stream, where, manifest, master)
 
 
 def diff(  # noqa: PLR0913  one parameter per option
@@ -106,10 +105,8 @@ def diff(  # noqa: PLR0913  one parameter per option
         from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
         from sessionizer.spark.state.savepoints.saved_state import saved_events  # noqa: PLC0415  fast --help
 
-        say("starting Spark to compare the open events")
-        spark = start_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
         with (
-            translate_failures(stream),
+            working_spark("savepoint diff", stream, master, "to compare the open events") as spark,
             keep_from_removal(homes[0], "savepoint diff"),
             keep_from_removal(homes[1], "savepoint diff"),
         ):
@@ -120,7 +117,6 @@ def diff(  # noqa: PLR0913  one parameter per option
             "only before": found.events_only_before,
             "only now": found.events_only_now,
         }
-        spark.stop()
     if as_json:
         told = {"changes": [asdict(change) for change in changes], "events": counts or None}
         typer.echo(json.dumps(told, indent=1))
@@ -149,13 +145,13 @@ def export(
         raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.state.savepoints.saved_state import open_sessions  # noqa: PLC0415  fast --help
 
-    say("starting Spark")
-    spark = start_spark(f"sessionizer savepoint export {stream}", spark_master(master))
-    with translate_failures(stream), keep_from_removal(where, "savepoint export"):
+    with (
+        working_spark("savepoint export", stream, master) as spark,
+        keep_from_removal(where, "savepoint export"),
+    ):
         sessions = open_sessions(spark, where, manifest)
         sessions.write.format("delta").mode("errorifexists").save(uri_of(target))
         count = spark.read.format("delta").load(uri_of(target)).count()
-    spark.stop()
     typer.echo(f"wrote {count_text(count, 'open session')}: {uri_of(target)}")
 
 
@@ -242,11 +238,8 @@ def _inspect(where: SavepointHome) -> None:
 def _recount(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
     from sessionizer.spark.state.savepoints.saved_state import recount  # noqa: PLC0415  fast --help
 
-    say("starting Spark to count the rows again")
-    spark = start_spark(f"sessionizer savepoint verify {stream}", master)
-    with translate_failures(stream):
+    with working_spark("savepoint verify", stream, master, "to count the rows again") as spark:
         found = recount(spark, where, manifest)
-    spark.stop()
     for part, (counts, due_ms) in found.items():
         if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):
             raise UnusableSavepoint(where.id, f"its {part} hold {counts}, and its manifest says {manifest.counts}")
@@ -300,7 +293,7 @@ def create(  # noqa: PLR0913  one parameter per option
         if native:
             made = make_native_savepoint(where, read_committed_batch(where, batch), asked, _print_step)
         else:
-            made = _canonical(where, batch, asked, spark_master(master), check)
+            made = _canonical(where, batch, asked, master, check)
         check()  # again: the stream must not have read more than was saved
     _show_made(made, asked, as_json=as_json)
 
@@ -331,15 +324,11 @@ def _canonical(
     from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
-    say(f"starting Spark for a savepoint of {where.name}")
-    spark = start_spark(f"sessionizer savepoint {where.name}", master)
-    with translate_failures(where.name):
+    with working_spark("savepoint", where.name, master, f"for a savepoint of {where.name}") as spark:
         check()
         committed = read_committed_batch(where, batch)
         say(f"saving lineage {committed.lineage} after batch {committed.batch_id}")
-        made = retry_late_worker(lambda: make_savepoint(spark, where, committed, asked, _print_step), say)
-    spark.stop()
-    return made
+        return retry_late_worker(lambda: make_savepoint(spark, where, committed, asked, _print_step), say)
 
 
 def _print_step(step: str) -> None:

@@ -15,8 +15,8 @@ from typing import Annotated, Final
 import typer
 
 from sessionizer.cli.init import print_preview
-from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
-from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
+from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, home_folder, specs_folder
+from sessionizer.cli.terminal import say, tell, translate_failures, working_spark
 from sessionizer.deployment.differences import Side
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
@@ -51,7 +51,7 @@ def check(
     specs, sharing = _check_specs(specs, folder, lambda spec: require_own_tables(spec, survey.specs.values(), platform))
     errors += sharing
     if deep and specs:
-        specs, misfits = _check_against_source(specs, folder, platform, spark_master(master), shows=stream is not None)
+        specs, misfits = _check_against_source(specs, folder, platform, master, shows=stream is not None)
     else:
         specs, misfits = _check_specs(specs, folder, check_sql)
     errors += misfits
@@ -88,19 +88,16 @@ def _check_against_source(
     from sessionizer.spark.ingest.topics import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
-    say("starting Spark to resolve the expressions")
-    spark = start_spark("sessionizer spec check", master)
+    with working_spark("spec check", "", master, "to resolve the expressions") as spark:
 
-    def check_source(found: StreamSpec) -> None:
-        with translate_failures(found.name):
-            examine(spark, found, platform)
-            source_ids(spark, found.name, found.source, platform)
-            if shows:
-                print_preview(spark, found, platform)
+        def check_source(found: StreamSpec) -> None:
+            with translate_failures(found.name):
+                examine(spark, found, platform)
+                source_ids(spark, found.name, found.source, platform)
+                if shows:
+                    print_preview(spark, found, platform)
 
-    fitting = _check_specs(specs, folder, check_source)
-    spark.stop()
-    return fitting
+        return _check_specs(specs, folder, check_source)
 
 
 def _check_specs(

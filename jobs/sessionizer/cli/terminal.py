@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.cli.places import CommandLine
+from sessionizer.cli.places import CommandLine, spark_master
 from sessionizer.counts import count_text
 from sessionizer.errors import (
     DamagedFile,
@@ -32,6 +32,7 @@ from sessionizer.errors import (
 )
 from sessionizer.home.clock import describe_duration
 from sessionizer.home.local_files import unreadable
+from sessionizer.home.roots import DataPath, is_local
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
 
@@ -283,6 +284,22 @@ def start_spark(application: str, master: str | None, *, local_data: bool = True
     return spark
 
 
+@contextmanager
+def working_spark(
+    verb: str, stream: str, master: str | None, why: str = "", data: DataPath | None = None
+) -> Iterator[SparkSession]:
+    """Say ``why`` Spark starts, and start it for the block. An error of Spark in it becomes one about ``stream``.
+
+    ``master``: as typed. ``data``: the place of the stream's files. Raises as ``start_spark``.
+    """
+    say(f"starting Spark {why}".rstrip())
+    local_data = data is None or is_local(data)
+    spark = start_spark(f"sessionizer {verb} {stream}".rstrip(), spark_master(master), local_data=local_data)
+    with translate_failures(stream):
+        yield spark
+    spark.stop()
+
+
 def _work_of(spark: SparkSession) -> Work | None:
     """Return the tasks of the stages at work, None without any."""
     tracker = spark.sparkContext.statusTracker()
@@ -313,10 +330,10 @@ def _end_at_once(_number: int, _frame: object) -> NoReturn:
 
 @contextmanager
 def translate_failures(stream: str) -> Iterator[None]:
-    """Turn every error of Spark in the block into one of ours."""
+    """Turn every error of Spark in the block into one of ours. An end of the command passes."""
     try:
         yield
-    except SessionizerError:
+    except (SessionizerError, typer.Exit, typer.Abort):
         raise
     except Exception as error:
         raise translate_failure(stream, error) from error

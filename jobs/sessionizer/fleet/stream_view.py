@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.history.sample import Sample
-from sessionizer.control.records.operation_record import OperationRecord
+from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.records.supervision_records import (
     DesiredState,
     Health,
@@ -23,12 +24,11 @@ from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.fleet.driver_rules import ACTED_WITHIN_MS, describe_end, has_given_up
 from sessionizer.fleet.finding import Action, Part, StreamHealth
 from sessionizer.fleet.judge import judge_health
-from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
-from sessionizer.home.clock import moment_text
+from sessionizer.home.clock import DAY, clock_time, moment_text
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DrainRecord, Lineage
-from sessionizer.lineage.canary.canary_record import CanaryRecord
+from sessionizer.lineage.canary.canary_record import BY_CANARY, CanaryRecord
 from sessionizer.redaction import redact
 from sessionizer.state.lineages.table_changes import TableChange
 from sessionizer.stream_spec.decisions import Change
@@ -36,6 +36,8 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""
+TOLD_FOR_MS: Final = DAY
+"""Ms for which ``status`` shows an abandoned operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,3 +292,30 @@ class StreamView:
             "actions": [*map(str, self.actions)],
             "notes": self.notes,
         }
+
+
+def describe_abandoned(operations: Sequence[OperationRecord], now: int) -> str | None:
+    """Describe the newest operation if it failed and was abandoned within the last day."""
+    newest = operations[-1] if operations else None
+    if newest is None or newest.outcome is not Ending.ABANDONED or newest.failure is None:
+        return None
+    if now - (newest.failed_at or 0) > TOLD_FOR_MS:
+        return None
+    to = f" to {newest.savepoint}" if newest.savepoint else ""
+    failed_at = clock_time(newest.failed_at or newest.step_at)
+    failed = f"failed at {failed_at} and was abandoned: {newest.failure}. The stream is unchanged"
+    return f"{newest.verb}{to}, approved by {newest.by}, {failed}"
+
+
+def describe_automatic_rollback(operations: Sequence[OperationRecord], reason: str | None, now: int) -> str | None:
+    """Describe the newest operation if it was an automatic rollback within the last day.
+
+    ``reason``: why the lineage that was left had failed.
+    """
+    newest = operations[-1] if operations else None
+    if newest is None or not newest.by.startswith(BY_CANARY) or newest.outcome is not Ending.DONE:
+        return None
+    if now - newest.step_at > TOLD_FOR_MS:
+        return None
+    left, back = f"lineage {newest.lineage_from} failed: {reason}", f"the stream is back in lineage {newest.lineage_to}"
+    return f"{left}. Since {clock_time(newest.step_at)} {back}"

@@ -341,7 +341,7 @@ def test_a_stream_that_began_meanwhile_is_not_seeded_over(
         written["rows"] = landed(stage)
         return spark
 
-    monkeypatch.setattr("sessionizer.cli.state_commands.course.start_spark", started)
+    monkeypatch.setattr("sessionizer.cli.terminal.start_spark", started)
     where = ("--streams", str(stage.streams), "--home", str(stage.home))
     command = ["seed", "clicks", "--history", str(stage.feed), "--backfill", "--approve", digest_of(stage), *where]
     error = CliRunner().invoke(app, command).exception

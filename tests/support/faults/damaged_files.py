@@ -42,7 +42,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.page.alone import create_page_alone
+from sessionizer.page.app import create_page_alone
 from sessionizer_airflow.supervision.health import HealthWatch
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import FileResponse
 
-from sessionizer.page.alone import COOKIE, LOOPBACK, create_page_alone, listen
+from sessionizer.page.app import COOKIE, LOOPBACK, create_page_alone, listen
 from support.processes.fabricated_fleet import fabricate, keep_beating
 from support.processes.fabricated_platform import Platform
 

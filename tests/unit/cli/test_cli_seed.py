@@ -107,7 +107,7 @@ def test_a_stream_that_began_while_spark_started_is_not_seeded(
         lineage = start_lineage(home)
         began.append((lineage, folder_digest(home.root)))
 
-    monkeypatch.setattr("sessionizer.cli.state_commands.course.start_spark", started)
+    monkeypatch.setattr("sessionizer.cli.terminal.start_spark", started)
     monkeypatch.setattr("sessionizer.spark.sinks.examine.examine", lambda *_: None)
     refused = platform.call("seed", "clicks", *where, "--approve", "0" * 16).exception
     assert isinstance(refused, PlanChanged)

@@ -65,7 +65,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> NoReturn:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("sessionizer.cli.state_commands.course.start_spark", start)
+    monkeypatch.setattr("sessionizer.cli.terminal.start_spark", start)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer import doctor
 from sessionizer.cli.installation import UNFIT
-from sessionizer.doctor import examination
-from sessionizer.doctor.judge import (
+from sessionizer.doctor import (
     CheckResult,
     Level,
     judge_control,
@@ -93,9 +93,9 @@ def test_what_may_be_meant_is_a_warning() -> None:
 
 
 def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
-    assert examination.refusal_to_write(tmp_path / "a" / "b") == ""
+    assert doctor.refusal_to_write(tmp_path / "a" / "b") == ""
     (tmp_path / "file").touch()
-    assert examination.refusal_to_write(tmp_path / "file") != ""
+    assert doctor.refusal_to_write(tmp_path / "file") != ""
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
@@ -107,7 +107,7 @@ def test_the_source_of_the_plugin_is_shown_without_python() -> None:
 def test_specs_beside_a_dag_file_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make_bare(monkeypatch)
-    found = {each.name: each for each in examination.examine_installation(tmp_path, DEFAULT_STREAMS, "local[*]")}
+    found = {each.name: each for each in doctor.examine_installation(tmp_path, DEFAULT_STREAMS, "local[*]")}
     assert found["streams"].level is Level.WARNING
     assert "--streams" in found["streams"].remedy
 
@@ -137,4 +137,4 @@ def make_bare(monkeypatch: pytest.MonkeyPatch) -> None:
         "package_versions": lambda *_: GOOD,
     }
     for name, answer in answers.items():
-        monkeypatch.setattr(examination, name, answer)
+        monkeypatch.setattr(doctor, name, answer)

@@ -20,8 +20,7 @@ from sessionizer.control.records.supervision_records import SUPERVISION_FILE, Su
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec, UnknownStream
 from sessionizer.fleet.finding import Rule
-from sessionizer.fleet.operation_words import TOLD_FOR_MS, describe_automatic_rollback
-from sessionizer.fleet.stream_view import INVALID, StreamView
+from sessionizer.fleet.stream_view import INVALID, TOLD_FOR_MS, StreamView, describe_automatic_rollback
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

@@ -18,7 +18,7 @@ from upath import UPath
 from sessionizer.checkpoint.files import files_of, hadoop_file, hadoop_says
 from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, source_kind
 from sessionizer.checkpoint.state_files import version_files
-from sessionizer.cli.inspect.timeline import advance, list_kept_batches
+from sessionizer.cli.inspect.state import advance, list_kept_batches
 from sessionizer.cli.inspect.words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs, spark_says
 from sessionizer.inspection.damages import CheckpointDamage, Effect

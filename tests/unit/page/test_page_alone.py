@@ -34,7 +34,7 @@ from sessionizer.control.records.supervision_records import (
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
-from sessionizer.page.alone import COOKIE, listen
+from sessionizer.page.app import COOKIE, listen
 from sessionizer.page.documents import POINTS, bucket_ms
 from sessionizer.page.reader import PageReader
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin

@@ -22,9 +22,8 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.control.status.driver_status import read_driver
-from sessionizer.control.status.unfinished_operation import abandon_command, find_unfinished_operation
+from sessionizer.control.status.unfinished_operation import abandon_command, find_unfinished_operation, stays_stopped
 from sessionizer.errors import OperationPastReturn, OperationPending, PlanChanged
-from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sessionizer.cli.inspect.words import groups_text, keys_text, moment, session_lines, size, table_text, where_line
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.terminal import working_spark
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.counts import count_text, state_text
 from sessionizer.errors import InvalidSpec, NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_identifier
-from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import SavepointKind
@@ -147,9 +146,11 @@ def compare(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
-    say(f"starting Spark to compare two states of {stream}")
-    spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
-    with translate_failures(stream), reading_state(spark):
+    why = f"to compare two states of {stream}"
+    with (
+        working_spark("state", stream, master, why, where.data) as spark,
+        reading_state(spark),
+    ):
         found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
         for side in sides:
             if isinstance(side, RetainedBatch):
@@ -158,7 +159,6 @@ def compare(  # noqa: PLR0913  one parameter per option
         typer.echo(json.dumps({"before": name_side(sides[0]), "now": name_side(sides[1]), **asdict(found)}, indent=1))
     else:
         typer.echo("\n".join(_lines(sides, found)))
-    spark.stop()
 
 
 def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:

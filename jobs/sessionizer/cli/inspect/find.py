@@ -10,14 +10,13 @@ import typer
 
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, one_line, session_lines, where_json
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.terminal import working_spark
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec
 from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key
 from sessionizer.home.json_record import JsonObject
-from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.lineages.committed_batch import find_retained_batch
 
@@ -51,12 +50,12 @@ def find(  # noqa: PLR0913  one parameter per option
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     locations = where.table_locations(spec_in_force(where, spec).sink.path)
     if key is not None:
-        asked, lines = _ask(where, key, spark_master(master), with_spark=with_open)
+        asked, lines = _ask(where, key, master, with_spark=with_open)
         found = find_key(stream, key, locations, asked, within_s=WITHIN_S)
     else:
         found, lines = find_event(stream, event or "", locations, within_s=WITHIN_S), []
         if with_open:
-            found["open"], lines = _find_open(where, event or "", spark_master(master))
+            found["open"], lines = _find_open(where, event or "", master)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
@@ -85,13 +84,10 @@ def _look(
     where: StreamHome, keys: Callable[[BatchState], list[str]], master: str | None
 ) -> tuple[list[JsonObject], list[str]]:
     find_retained_batch(where)  # reports an error before Spark starts
-    say(f"starting Spark to look into {where.name}")
-    spark = start_spark(f"sessionizer find {where.name}", master, local_data=is_local(where.data))
-    with translate_failures(where.name):
+    with working_spark("find", where.name, master, f"to look into {where.name}", where.data) as spark:
         kept = BatchState.of(spark, find_retained_batch(where))
         looks = [kept.key(key) for key in keys(kept)]
         kept.found.require_unchanged()
-    spark.stop()
     shown = [{**where_json(kept.found), **each} for each, _ in looks]
     return shown, [line for _, lines in looks for line in lines]
 

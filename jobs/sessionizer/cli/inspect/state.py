@@ -1,21 +1,109 @@
-"""``sessionizer state``: the open events of a stream after a batch that it still keeps."""
+"""``sessionizer state``: the batches that a stream still keeps, and the open events after each."""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Annotated, Any, Final
 
 import typer
 
+from sessionizer.checkpoint.file_lists import files_of_batch
+from sessionizer.checkpoint.files import Files, read_consistently
+from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry, source_kind
+from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
 from sessionizer.cli.inspect.batch_state import BatchState, compare
-from sessionizer.cli.inspect.timeline import timeline
-from sessionizer.cli.inspect.words import where_json
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
-from sessionizer.cli.terminal import say, start_spark, translate_failures
-from sessionizer.errors import InvalidSpec
-from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.committed_batch import find_retained_batch
+from sessionizer.cli.inspect.words import moment, size, table_text, where_json
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, stream_home
+from sessionizer.cli.terminal import say, working_spark
+from sessionizer.counts import count_text
+from sessionizer.errors import BatchOutrun, InvalidSpec
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
+from sessionizer.home.roots import folder_at
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
+from sessionizer.state.lineages.table_changes import rows_of_batches
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBatch:
+    """Batch with its clock and watermark (epoch ms), and the watermark of the next one, None if it is not over.
+
+    ``read``: by source, the amount that it read, in the unit of that source. None if its offsets do not tell.
+    ``change_bytes`` were written to the state, ``whole_bytes`` as snapshots of it.
+    """
+
+    batch_id: int
+    at_ms: int
+    watermark_ms: int
+    next_watermark_ms: int | None
+    read: Mapping[str, str | None]
+    change_bytes: int
+    whole_bytes: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was committed."""
+        return self.next_watermark_ms is not None
+
+
+def list_kept_batches(
+    offsets: Mapping[int, OffsetEntry],
+    commits: Mapping[int, CommitEntry],
+    stores: Mapping[StorePlace, Sequence[VersionFile]],
+    files: Files,
+) -> list[KeptBatch]:
+    """Return every batch with readable offsets, the oldest first."""
+    sizes: dict[tuple[int, bool], int] = {}
+    for there in stores.values():
+        for file in there:
+            key = (file.version - 1, file.is_whole)
+            sizes[key] = sizes.get(key, 0) + files.sizes.get(file.name, 0)
+    entries = [None, *(offsets[batch] for batch in sorted(offsets))]
+    return [
+        KeptBatch(
+            batch_id=now.batch_id,
+            at_ms=now.at_ms,
+            watermark_ms=now.watermark_ms,
+            next_watermark_ms=commits[now.batch_id].next_watermark_ms if now.batch_id in commits else None,
+            read=_read_of(before, now),
+            change_bytes=sizes.get((now.batch_id, False), 0),
+            whole_bytes=sizes.get((now.batch_id, True), 0),
+        )
+        for before, now in pairwise(entries)
+        if now is not None
+    ]
+
+
+def _read_of(before: OffsetEntry | None, now: OffsetEntry) -> dict[str, str | None]:
+    if now.batch_id and (before is None or before.batch_id != now.batch_id - 1):
+        return dict.fromkeys(now.ends)
+    return {name: advance(before.ends.get(name) if before else None, end) for name, end in now.ends.items()}
+
+
+def advance(before: Any, now: Any) -> str | None:  # noqa: ANN401  JSON
+    """Return how far a source came from one end to another: parts of its list for files, records for Kafka."""
+    kind = source_kind(now)
+    if now == before:
+        return "nothing"
+    if kind == "files":
+        return "files"
+    if kind == "Kafka" and before is not None:
+        return count_text(_records(now) - _records(before), "record")
+    if kind == "Delta":
+        return f"up to version {now.get('reservoirVersion')}"
+    return None
+
+
+def _records(end: Mapping[str, Mapping[str, int]]) -> int:
+    """Sum all offsets of all partitions."""
+    return sum(int(offset) for topic in end.values() for offset in topic.values())
+
 
 state = typer.Typer(no_args_is_help=True, help="Look at the open sessions of a stream. Nothing is changed.")
 
@@ -41,20 +129,146 @@ def show(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     require_known_stream(where)
     find_retained_batch(where, batch)  # reports an error before Spark starts
-    say(f"starting Spark to look into {stream}")
-    spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
-    started = time.monotonic()
-    with translate_failures(stream):
+    with working_spark("state", stream, master, f"to look into {stream}", where.data) as spark:
+        started = time.monotonic()
         kept = BatchState.of(spark, find_retained_batch(where, batch))
         if key is not None:
             shown, lines = kept.key(key)
         else:
             shown, lines = kept.groups(group, heaviest)
         kept.found.require_unchanged()
-    say(f"read in {time.monotonic() - started:.1f} s")
+        say(f"read in {time.monotonic() - started:.1f} s")
     typer.echo(json.dumps({**where_json(kept.found), **shown}, indent=1) if as_json else "\n".join(lines))
-    spark.stop()
 
 
-for command in (compare, timeline):
-    state.command()(command)
+state.command()(compare)
+
+_TABLES: Final = (SESSIONS, LATE_EVENTS, QUARANTINE)
+_NOTHING: Final = "–"
+
+
+@state.command()
+def timeline(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    last: Annotated[int, typer.Option(help="Number of the newest batches.", min=1)] = 20,
+    with_open: Annotated[
+        bool,
+        typer.Option(
+            "--open", help="Also count the open events after each batch, with Spark: about a second per batch."
+        ),
+    ] = False,
+    lineage: Annotated[str | None, typer.Option(help="Lineage. Default: the active one.")] = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
+    where = stream_home(home, stream, data)
+    require_known_stream(where)
+    found = find_retained_batch(where, lineage=lineage)
+    batches = [_count_files(found, batch) for batch in _batches(found)[-last:]]
+    rows = _rows(where, found, batches)
+    held = _open(where, found, batches, master) if with_open else {}
+    if as_json:
+        told = [
+            {**asdict(batch), "rows": rows.get(batch.batch_id), "open": held.get(batch.batch_id)} for batch in batches
+        ]
+        typer.echo(json.dumps({"stream": stream, "lineage": found.lineage, "batches": told}, indent=1))
+        return
+    typer.echo(f"stream {stream}, lineage {found.lineage}")
+    typer.echo(_text(batches, rows, held, with_open=with_open))
+
+
+def _batches(found: RetainedBatch) -> list[KeptBatch]:
+    from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
+
+    return read_consistently(
+        found.checkpoint, lambda files: list_kept_batches(*read_logs(files), version_files(files), files)
+    )
+
+
+def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
+    """Count the rows that each batch wrote to each table."""
+    spec = parse_recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
+    places = where.table_locations(spec.sink.path)
+    rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
+    for name in _TABLES:
+        written = rows_of_batches(folder_at(places[name]), found.lineage, min(rows, default=0))
+        for batch, count in written.items():
+            if batch in rows:
+                rows[batch][name] = count
+    return rows
+
+
+def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
+    """Set the number of files that the batch read, if it read files.
+
+    The offsets of such a source count lists of files.
+    """
+    if batch.read.get(EVENTS) != "files":
+        return batch
+    try:
+        files = len(files_of_batch(found.checkpoint, batch.batch_id))
+    except OSError:  # the list before it is gone by now
+        return batch
+    return replace(batch, read={**batch.read, EVENTS: count_text(files, "file")})
+
+
+def _open(
+    where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch], master: str | None
+) -> dict[int, dict[str, Any]]:
+    """Count the open sessions, events and bytes after each batch.
+
+    A batch that the stream has outrun meanwhile is left out.
+    """
+    why = f"to look into {count_text(len(batches), 'batch')} of {where.name}"
+    held: dict[int, dict[str, Any]] = {}
+    with working_spark("state", where.name, master, why, where.data) as spark:
+        for batch in (each for each in batches if each.is_over):
+            try:
+                shown, _ = BatchState.of(spark, find_retained_batch(where, batch.batch_id, found.lineage)).groups(
+                    None, 1
+                )
+            except BatchOutrun:
+                continue
+            groups = shown["groups"]
+            held[batch.batch_id] = {
+                name: sum(group[name] for group in groups) for name in ("sessions", "events", "bytes")
+            }
+    return held
+
+
+def _text(
+    batches: Sequence[KeptBatch],
+    rows: Mapping[int, Mapping[str, int]],
+    held: Mapping[int, Mapping[str, Any]],
+    *,
+    with_open: bool,
+) -> str:
+    columns = ["batch", "begun", "watermark", "read", *_TABLES, "state changes", "snapshots"]
+    columns += ["open sessions", "open events"] if with_open else []
+    lines = [_line(batch, rows.get(batch.batch_id, {}), held.get(batch.batch_id), with_open) for batch in batches]
+    return table_text(columns, lines, left=("read",))
+
+
+def _line(
+    batch: KeptBatch,
+    rows: Mapping[str, int],
+    held: Mapping[str, Any] | None,
+    with_open: bool,  # noqa: FBT001
+) -> list[str]:
+    number = str(batch.batch_id) if batch.is_over else f"{batch.batch_id} (not over)"
+    watermark = moment(batch.watermark_ms if batch.next_watermark_ms is None else batch.next_watermark_ms)
+    cells = [
+        number,
+        moment(batch.at_ms),
+        watermark,
+        batch.read.get(EVENTS) or _NOTHING,
+        *(f"{rows.get(name, 0):,}" for name in _TABLES),
+    ]
+    cells += [size(batch.change_bytes), size(batch.whole_bytes) if batch.whole_bytes else _NOTHING]
+    if with_open:
+        cells += [f"{held[name]:,}" if held else _NOTHING for name in ("sessions", "events")]
+    return cells

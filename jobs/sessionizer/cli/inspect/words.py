@@ -13,12 +13,12 @@ from rich.table import Table
 
 from sessionizer.checkpoint.log_entries import source_kind
 from sessionizer.checkpoint.state_files import Operator
-from sessionizer.cli.places import AsJson, Master, spark_master
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.places import AsJson, Master
+from sessionizer.cli.terminal import working_spark
 from sessionizer.counts import count_text
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
 from sessionizer.home.clock import moment_text
-from sessionizer.home.roots import folder_at, is_local
+from sessionizer.home.roots import DataPath, folder_at
 from sessionizer.inspection.damages import CheckpointDamage
 from sessionizer.state.lineages.committed_batch import RetainedBatch
 
@@ -233,7 +233,7 @@ def inspect_checkpoint(
     found = inspect(folder, deep=deep)
     if found is None:
         raise InvalidSpec("FOLDER-OR-URI", location, "the checkpointLocation of a query: offsets, commits, metadata")
-    counts = _count_rows(found, spark_master(master), local_data=is_local(folder)) if rows else None
+    counts = _count_rows(found, master, folder) if rows else None
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "rows": counts}, indent=1))
     else:
@@ -243,12 +243,8 @@ def inspect_checkpoint(
         raise DamagedCheckpoint(found.checkpoint.files.location, found.harmful)
 
 
-def _count_rows(found: Inspection, master: str | None, *, local_data: bool) -> list[dict[str, Any]]:
+def _count_rows(found: Inspection, master: str | None, folder: DataPath) -> list[dict[str, Any]]:
     from sessionizer.spark.state.restores.table_rows import count_store_rows  # noqa: PLC0415  fast --help
 
-    say("starting Spark to count the rows of the state")
-    spark = start_spark("sessionizer checkpoint inspect", master, local_data=local_data)
-    with translate_failures("checkpoint"):
-        counts = count_store_rows(spark, found)
-    spark.stop()
-    return counts
+    with working_spark("inspect", "checkpoint", master, "to count the rows of the state", folder) as spark:
+        return count_store_rows(spark, found)

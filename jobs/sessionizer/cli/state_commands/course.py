@@ -26,11 +26,10 @@ from sessionizer.cli.places import (  # read when a command line is built
     Stream,
     Streams,
     home_folder,
-    spark_master,
     stream_home,
 )
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.terminal import say, working_spark
 from sessionizer.control.execution import Step, StepRunner
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.plan_changes import Decided, require_approved
@@ -44,14 +43,12 @@ from sessionizer.control.records.operation_record import (
     read_operations,
 )
 from sessionizer.control.status.driver_status import read_driver
-from sessionizer.control.status.unfinished_operation import find_unfinished_operation
+from sessionizer.control.status.unfinished_operation import find_unfinished_operation, stays_stopped
 from sessionizer.counts import count_text
 from sessionizer.deployment.releases import other_release
 from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import InvalidSpec, OperationPending, SessionizerError, StreamMovedOn
-from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
@@ -203,7 +200,9 @@ class CommandCourse(ABC, Generic[Asked]):
         """Make the plan unless that is done. Carry it out, or resume the pending operation, if the user approves it."""
         from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
 
-        with self.held(), working_spark(self.command.name, self.where, self.shared.master) as spark:
+        name, where = self.command.name, self.where
+        why, master = f"for the {name} of {where.name}", self.shared.master
+        with self.held(), working_spark(name, where.name, master, why, where.data) as spark:
             runner = self.make_runner(spark)
             if self.pending is not None:
                 approved = self.goes_on(self.pending)
@@ -417,16 +416,6 @@ def note_edited_file(where: StreamHome, spec: StreamSpec) -> None:
     changes = pending_changes(where, spec)
     if changes:
         say(f"note: the file was edited after the approval. {pending_line(where.name, changes)}")
-
-
-@contextmanager
-def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[SparkSession]:
-    """Start Spark for the verb. An error of Spark inside the block becomes one of ours."""
-    say(f"starting Spark for the {verb} of {where.name}")
-    spark = start_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
-    with translate_failures(where.name):
-        yield spark
-    spark.stop()
 
 
 def approver(by: str | None) -> str:

@@ -25,8 +25,8 @@ from sessionizer.control.records.operation_record import (
     write_request,
 )
 from sessionizer.control.records.supervision_records import Desired, DesiredState, read_desired
+from sessionizer.control.status.unfinished_operation import stays_stopped
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
-from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_own_home_of_lineage

@@ -180,3 +180,11 @@ def _run_again(record: OperationRecord) -> str:
 def abandon_command(stream: str) -> str:
     """Compose the command that gives an operation up."""
     return f"sessionizer abandon {stream}"
+
+
+def stays_stopped(record: OperationRecord, *, has_begun: bool = True) -> list[str]:
+    """Say how to continue or give up an operation that failed, and that stays pending or waits for the stream."""
+    begun = f"stays stopped: its {record.verb} has reached {record.reached}"
+    waits = f"stays stopped, or stops after its batch: its {record.verb} has not begun"
+    lines = [f"stream {record.stream} {begun if has_begun else waits}", f"to resume: {record.command}"]
+    return lines if record.is_past_return else [*lines, f"to give it up: {abandon_command(record.stream)}"]
