@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_files import make_writable, make_writable_control
@@ -20,6 +20,20 @@ from sessionizer.home.roots import STREAMS, ControlPath, DataPath, control_root,
 
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
 CHECKPOINT_RECORD: Final = "checkpoint.json"
+
+
+Place = TypeVar("Place", bound=DataPath)
+
+
+class Below(Generic[Place]):
+    """The place of ``name`` below a ``folder`` of a home. Reading it makes the path and opens nothing."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def __get__(self, home: object, _: type) -> Place:
+        folder: Place = getattr(home, self._folder)
+        return folder / self._name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,60 +46,28 @@ class LineageHome:
     root: DataPath
     records: ControlPath
 
-    @property
-    def checkpoint(self) -> DataPath:
-        """Spark's checkpoint location."""
-        return self.root / "checkpoint"
-
-    @property
-    def punctuations(self) -> DataPath:
-        """The folder of control rows that the query reads as a source."""
-        return self.root / "punctuations"
-
-    @property
-    def open_sessions(self) -> ControlPath:
-        """The number of open sessions of each key group, and when they end."""
-        return self.records / "open_sessions.json"
-
-    @property
-    def unreadable_files(self) -> ControlPath:
-        """The files of the source that the query skips because they are unreadable."""
-        return self.records / "unreadable_files.json"
-
-    @property
-    def schema_ids(self) -> ControlPath:
-        """The ids in values that the registry is asked for, beside those of its subject."""
-        return self.records / "schema_ids.json"
-
-    @property
-    def announced_timeouts(self) -> ControlPath:
-        """The timeouts of clients that the query announced."""
-        return self.records / ANNOUNCED_TIMEOUTS
-
-    @property
-    def batches(self) -> ControlPath:
-        """The results of its newest batches."""
-        return self.records / "batches.json"
-
-    @property
-    def table_changes(self) -> ControlPath:
-        """The changes of its tables that other writers made."""
-        return self.records / "table_changes.json"
-
-    @property
-    def no_events(self) -> DataPath:
-        """An empty folder, which the first batch of the lineage reads in place of its source."""
-        return self.root / "no_events"
-
-    @property
-    def first_log(self) -> DataPath:
-        """The log with which the first batch of the lineage fills its key groups, until it was read back."""
-        return self.root / "first_log"
-
-    @property
-    def rehearsal(self) -> DataPath:
-        """A table that a driver makes and deletes, so that Delta's code is warm at a real table's first checkpoint."""
-        return self.root / "rehearsal"
+    checkpoint = Below[DataPath]("root", "checkpoint")
+    """Spark's checkpoint location."""
+    punctuations = Below[DataPath]("root", "punctuations")
+    """The folder of control rows that the query reads as a source."""
+    open_sessions = Below[ControlPath]("records", "open_sessions.json")
+    """The number of open sessions of each key group, and when they end."""
+    unreadable_files = Below[ControlPath]("records", "unreadable_files.json")
+    """The files of the source that the query skips because they are unreadable."""
+    schema_ids = Below[ControlPath]("records", "schema_ids.json")
+    """The ids in values that the registry is asked for, beside those of its subject."""
+    announced_timeouts = Below[ControlPath]("records", ANNOUNCED_TIMEOUTS)
+    """The timeouts of clients that the query announced."""
+    batches = Below[ControlPath]("records", "batches.json")
+    """The results of its newest batches."""
+    table_changes = Below[ControlPath]("records", "table_changes.json")
+    """The changes of its tables that other writers made."""
+    no_events = Below[DataPath]("root", "no_events")
+    """An empty folder, which the first batch of the lineage reads in place of its source."""
+    first_log = Below[DataPath]("root", "first_log")
+    """The log with which the first batch of the lineage fills its key groups, until it was read back."""
+    rehearsal = Below[DataPath]("root", "rehearsal")
+    """A table that a driver makes and deletes, so that Delta's code is warm at a real table's first checkpoint."""
 
 
 LINEAGES: Final = "lineages"
@@ -158,25 +140,14 @@ class StreamHome:
         """Return the file by which driver ``uid`` reserves disk space for its exit record."""
         return self.own / f".reserve.{check_identifier('uid', uid)}{TEMPORARY_SUFFIX}"
 
-    @property
-    def lineage_record(self) -> ControlPath:
-        """The record of the active lineage."""
-        return self.control / "lineage.json"
-
-    @property
-    def history(self) -> ControlPath:
-        """The folder of the stream's history: a file for each hour and each mark."""
-        return self.control / "history"
-
-    @property
-    def leases(self) -> ControlPath:
-        """The folder with a file for each fencing token. The highest token is the lease."""
-        return self.control / "leases"
-
-    @property
-    def logs(self) -> Path:
-        """The folder of drivers' output, one file per driver."""
-        return self.root / "logs"
+    lineage_record = Below[ControlPath]("control", "lineage.json")
+    """The record of the active lineage."""
+    history = Below[ControlPath]("control", "history")
+    """The folder of the stream's history: a file for each hour and each mark."""
+    leases = Below[ControlPath]("control", "leases")
+    """The folder with a file for each fencing token. The highest token is the lease."""
+    logs = Below[Path]("root", "logs")
+    """The folder of drivers' output, one file per driver."""
 
     def driver_log(self, uid: str) -> Path:
         """Return the file with the output of driver ``uid``, if Airflow launched it."""
@@ -197,10 +168,8 @@ class StreamHome:
         """The folder with a directory of records for each lineage."""
         return self.control / LINEAGES
 
-    @property
-    def tables(self) -> DataPath:
-        """The Delta tables, unless the spec puts them elsewhere."""
-        return self.data / "tables"
+    tables = Below[DataPath]("data", "tables")
+    """The Delta tables, unless the spec puts them elsewhere."""
 
     def lineage(self, lineage: str) -> LineageHome:
         """Return the directories of ``lineage``."""
@@ -229,30 +198,16 @@ class StreamHome:
         locations = self.table_locations(folder)
         return {name: locations[name] for name in STREAMED}
 
-    @property
-    def savepoints(self) -> DataPath:
-        """The folder with a directory for each savepoint, unless the spec puts them elsewhere."""
-        return self.data / "savepoints"
-
-    @property
-    def seeds(self) -> DataPath:
-        """The folder with a directory for each seed that is under way: the results of its history."""
-        return self.data / "seeds"
-
-    @property
-    def unpacked(self) -> DataPath:
-        """A copy of each native savepoint that is read just now."""
-        return self.data / "unpacked"
-
-    @property
-    def proofs(self) -> DataPath:
-        """A folder for each proof that is under way: the copy of a lineage, and its tables."""
-        return self.data / "proofs"
-
-    @property
-    def bookmarks(self) -> DataPath:
-        """The folder with each report's position in the sessions."""
-        return self.data / "reports"
+    savepoints = Below[DataPath]("data", "savepoints")
+    """The folder with a directory for each savepoint, unless the spec puts them elsewhere."""
+    seeds = Below[DataPath]("data", "seeds")
+    """The folder with a directory for each seed that is under way: the results of its history."""
+    unpacked = Below[DataPath]("data", "unpacked")
+    """A copy of each native savepoint that is read just now."""
+    proofs = Below[DataPath]("data", "proofs")
+    """A folder for each proof that is under way: the copy of a lineage, and its tables."""
+    bookmarks = Below[DataPath]("data", "reports")
+    """The folder with each report's position in the sessions."""
 
     def prepare(self) -> None:
         """Make the directories of control and prove that they can be written.
@@ -319,30 +274,16 @@ class SavepointHome:
         """The savepoint's id."""
         return str(self.root.name)
 
-    @property
-    def begun(self) -> DataPath:
-        """The record of its maker, start and batch: the first file of a savepoint, and the last to be deleted."""
-        return self.root / "begun.json"
-
-    @property
-    def manifest(self) -> DataPath:
-        """The list of its contents. Written last: a savepoint without it is not complete."""
-        return self.root / "manifest.json"
-
-    @property
-    def failed(self) -> DataPath:
-        """The reason why it was not completed."""
-        return self.root / "failed.json"
-
-    @property
-    def condemned(self) -> DataPath:
-        """The marker of a savepoint to be deleted: no reader may begin to read it."""
-        return self.root / "condemned.json"
-
-    @property
-    def readers(self) -> DataPath:
-        """The folder with a file for each reader."""
-        return self.root / "readers"
+    begun = Below[DataPath]("root", "begun.json")
+    """The record of its maker, start and batch: the first file of a savepoint, and the last to be deleted."""
+    manifest = Below[DataPath]("root", "manifest.json")
+    """The list of its contents. Written last: a savepoint without it is not complete."""
+    failed = Below[DataPath]("root", "failed.json")
+    """The reason why it was not completed."""
+    condemned = Below[DataPath]("root", "condemned.json")
+    """The marker of a savepoint to be deleted: no reader may begin to read it."""
+    readers = Below[DataPath]("root", "readers")
+    """The folder with a file for each reader."""
 
     def reader(self, uid: str) -> DataPath:
         """Return the marker that exists while ``uid`` reads the savepoint."""

@@ -1,6 +1,5 @@
 """Pages of the documentation: what they name is there."""
 
-import inspect
 import re
 import shlex
 import tomllib
@@ -14,7 +13,7 @@ import typer
 
 from sessionizer.cli.app import app
 from sessionizer.home.record_file import ControlFile, LineageFile
-from sessionizer.home.stream_home import LineageHome
+from sessionizer.home.stream_home import Below, LineageHome
 from support.places import REPOSITORY
 from support.record_files import record_files
 
@@ -180,8 +179,7 @@ PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 def names_of(files: LineageHome) -> list[str]:
     """The names of the files that have no record of one kind."""
-    found = inspect.getmembers(type(files), lambda member: isinstance(member, property))
-    return [getattr(files, name).name for name, _ in found]
+    return [getattr(files, name).name for name, place in vars(LineageHome).items() if isinstance(place, Below)]
 
 
 def test_every_file_of_a_stream_is_on_the_page() -> None:

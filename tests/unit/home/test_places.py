@@ -19,7 +19,7 @@ from sessionizer.home.home_identity import HomePlace, home_id, note_home_here, r
 from sessionizer.home.local_files import RESERVE, Reserve, close_to_others, make_private, require_room, unwritable
 from sessionizer.home.record_file import ControlFile, LineageFile, have_folder
 from sessionizer.home.roots import folder_at, platform_home
-from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, LineageHome, StreamHome
+from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, Below, LineageHome, StreamHome
 from sessionizer.lineage.active import make_lineage, require_own_home
 from sessionizer.state.savepoints.listing import SavepointFailure, write_data_record
 from support.places import mounted, opened
@@ -174,7 +174,7 @@ def test_what_drivers_leave_behind_is_found_by_its_pattern(tmp_path: Path) -> No
 
 
 def properties(kind: type) -> list[str]:
-    return [name for name, value in vars(kind).items() if isinstance(value, property)]
+    return [name for name, value in vars(kind).items() if isinstance(value, Below)]
 
 
 @pytest.mark.parametrize("name", ["", "Clicks", "../x", "a/b", "1a", "a\n", "a" * 64, "ä"])
