@@ -271,7 +271,6 @@ def airflow_variables() -> dict[str, dict[str, str]]:
 
 
 def _part_of_airflow(words: list[str]) -> str:
-    """Return the part that a command line runs, such as ``scheduler``. Empty if it is not Airflow's."""
     for program, part in pairwise(words):
         if Path(program).name == "airflow" and not part.startswith("-"):
             return part
@@ -309,7 +308,6 @@ def refusal_of_master(master: str) -> str:
 
 
 def _output(command: list[str], environment: Mapping[str, str] | None = None) -> str:
-    """Return what a program prints, on either stream. Empty if it does not run."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False, env=environment

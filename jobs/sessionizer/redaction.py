@@ -73,7 +73,6 @@ def _rule(pattern: str, *needs: str, shown: Callable[[re.Match[str]], str] | Non
 
 
 def _stem(word: str) -> str:
-    """Return the longest plain text in each match of the expression ``word``."""
     plain: list[str] = re.findall("[a-z]+", re.sub(r"\(\?.*?\)", "", word))
     return max(plain, key=len)
 

@@ -101,7 +101,6 @@ def _write(found: EventHistory, until_ms: int | None, to: Path | None) -> None:
 
 
 def _write_table(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
-    """Write ``frame`` as the Delta table ``name``, and return the table."""
     if to is None:
         return frame
     location = str(to.absolute() / name)

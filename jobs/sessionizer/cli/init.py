@@ -6,7 +6,7 @@ import bz2
 import gzip
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
@@ -76,8 +76,8 @@ def init(  # noqa: PLR0913  one parameter per option
     file = specs_folder(streams) / f"{named}.yaml"
     if file.exists():
         raise UnwritablePath(file, "the spec", _EXISTS)
-    _check_gap(gap)
-    _check_zone(zone)
+    _check_option("--gap", gap, parse_duration, "a number and a unit, such as '30 minutes'")
+    _check_option("--zone", zone, ZoneInfo, "a time zone, such as Europe/Berlin")
     files, pattern = find_sample(place)
     form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
     from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
@@ -138,18 +138,11 @@ def _cell(value: object) -> str:
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
 
 
-def _check_gap(gap: str) -> None:
+def _check_option(option: str, value: str, parse: Callable[[str], object], allowed: str) -> None:
     try:
-        parse_duration(gap)
-    except ValueError as error:
-        raise InvalidSpec("--gap", gap, "a number and a unit, such as '30 minutes'") from error
-
-
-def _check_zone(zone: str) -> None:
-    try:
-        ZoneInfo(zone)
+        parse(value)
     except (OSError, ValueError, KeyError) as error:
-        raise InvalidSpec("--zone", zone, "a time zone, such as Europe/Berlin") from error
+        raise InvalidSpec(option, value, allowed) from error
 
 
 def find_sample(place: Path) -> tuple[list[Path], str]:
@@ -209,7 +202,6 @@ def name_options(chosen: Overrides) -> Iterator[None]:
 
 
 def _check(text: str, name: str) -> StreamSpec:
-    """Return the spec in ``text``, the content of a file of this name. Raises InvalidSpec."""
     with tempfile.TemporaryDirectory(prefix="sessionizer-init-") as folder:
         draft = Path(folder) / name
         draft.write_text(text, encoding="utf-8")
@@ -219,7 +211,6 @@ def _check(text: str, name: str) -> StreamSpec:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the spec, never in the place of another. Raises UnwritablePath."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as opened:

@@ -112,7 +112,6 @@ def _list_migrations(
 
 
 def _require_known_columns(where: StreamHome, lineage: str, pending: Sequence[Migration]) -> None:
-    """Raise MigrationRefused for a migration that drops a column which open events do not have."""
     kept = TYPES_FILE.of(where, lineage).require()
     compile_migrations(where.name, pending, list(kept.payload) if kept is not None else [])
 

@@ -49,7 +49,6 @@ from sessionizer.launch.scratch import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import (
     Policy,
-    PruningVerdict,
     complete_savepoint,
     keep_from_removal,
     list_savepoints,
@@ -176,7 +175,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     if as_json:
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     for verdict in () if as_json else verdicts:
-        typer.echo(_plan_line(verdict))
+        typer.echo(f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}")
     going = [verdict.id for verdict in verdicts if verdict.goes]
     if not going:
         say("no savepoint to remove")
@@ -192,16 +191,11 @@ def prune(  # noqa: PLR0913  one parameter per option
 
 
 def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:
-    """Print the damage of each file. Raises UnusableSavepoint if there is any."""
     wrong = digest_files(where).findings(manifest.files)
     for finding in wrong:
         typer.echo(str(finding))
     if wrong:
         raise UnusableSavepoint(where.id, f"{len(wrong)} of its files are not as they were written{so}")
-
-
-def _plan_line(verdict: PruningVerdict) -> str:
-    return f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}"
 
 
 def _require_canonical(
@@ -307,7 +301,6 @@ def _show_made(made: Manifest, asked: SavepointRequest, *, as_json: bool) -> Non
 
 
 def _check_of_stop(where: StreamHome) -> Callable[[], None]:
-    """Return a check that raises StreamRunsAgain if a driver takes the lease from now on."""
     stopped_at = read_lease(where)
 
     def check() -> None:

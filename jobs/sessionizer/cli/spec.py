@@ -103,7 +103,6 @@ def _check_against_source(
 def _check_specs(
     specs: list[StreamSpec], folder: Path, check_spec: Callable[[StreamSpec], None]
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """Return the specs that pass a check, and the errors of the others with their places."""
     files = {path.stem: path for path in spec_files(folder)}
     passing: list[StreamSpec] = []
     errors: list[SessionizerError] = []
@@ -153,7 +152,6 @@ def diff(
 def _compare(
     other: Checkout, present: Checkout, name: str, names: tuple[set[str], set[str]], unseen: tuple[str, ...]
 ) -> SpecDiff:
-    """Compare a stream of one checkout or of both. Raises UnknownStream if neither has it, InvalidSpec."""
     ours, theirs = names
     if name in ours - theirs:
         return SpecDiff.come_or_gone(name, None, present.side(name).spec, unseen)
@@ -163,16 +161,12 @@ def _compare(
         return SpecDiff.come_or_gone(name, gone, None, unseen, renamed=next(renamed, None))
     before, now = other.side(name), present.side(name)
     has_code = present.has_code and other.has_code
-    return SpecDiff.between(name, before, now if has_code else _hide_code(now, before), unseen)
-
-
-def _hide_code(now: Side, before: Side) -> Side:
-    """Return ``now`` with the code and versions of ``before``, because they cannot be compared."""
-    return type(now)(now.spec, before.fingerprint, before.checkpoint_format, before.revision)
+    if not has_code:  # code and versions cannot be compared
+        now = Side(now.spec, before.fingerprint, before.checkpoint_format, before.revision)
+    return SpecDiff.between(name, before, now, unseen)
 
 
 def _checkout_around(folder: Path) -> Checkout:
-    """Return the checkout that has its specs in ``folder``, else the folder of specs alone."""
     parents = [each for each in folder.absolute().parents if each / SPECS == folder.absolute()]
     return Checkout(parents[0] if parents else folder)
 
@@ -188,7 +182,6 @@ def _other_checkout(against: str, folder: Path) -> Iterator[Checkout]:
 
 
 def _extract(ref: str, folder: Path, place: Path) -> None:
-    """Extract the parts of git's tree at ``ref`` that a comparison needs. Raises BadParameter."""
     found = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if found is None:
         raise _unusable(ref, "give a folder, or a git ref of the repository of the specs")
@@ -227,7 +220,6 @@ def _unusable(value: str, cause: str) -> typer.BadParameter:
 
 
 def _git(folder: Path, *words: str) -> bytes | None:
-    """Return what git prints, None if it fails or is not installed."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=False, timeout=60)  # noqa: S607  a fixed program
     except (OSError, subprocess.TimeoutExpired):

@@ -94,7 +94,6 @@ def status(
 
 
 def _lines(view: StreamView) -> list[str]:
-    """Return the findings, and the facts for which no column has room."""
     lines = [*(finding.line for finding in view.health.findings), *view.notes]
     if view.other_python is not None:
         lines.append(f"its driver was started by {view.other_python} ({RELEASES_VARIABLE})")

@@ -301,7 +301,6 @@ def working_spark(
 
 
 def _work_of(spark: SparkSession) -> Work | None:
-    """Return the tasks of the stages at work, None without any."""
     tracker = spark.sparkContext.statusTracker()
     stages = sorted(tracker.getActiveStageIds())
     known = [info for info in map(tracker.getStageInfo, stages) if info is not None]

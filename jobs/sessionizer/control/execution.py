@@ -89,7 +89,6 @@ def execute(operation: Operation, runner: StepRunner) -> OperationRecord:
 
 
 def _run_steps(operation: Operation, runner: StepRunner) -> str:
-    """Run the steps that are left. Return the lineage that is active afterwards."""
     lineage = runner.find_activated(operation.record)
     for step in _approved_steps(operation, runner) if lineage is None else runner.last_steps():
         if not step.is_done(operation.record):
@@ -115,7 +114,6 @@ def _approved_steps(operation: Operation, runner: StepRunner) -> Sequence[Step]:
 
 
 def _end_try(operation: Operation, runner: StepRunner, error: Exception) -> None:
-    """Abandon the operation, or leave it pending for the next try."""
     if operation.passes(error) or operation.record.is_past_return or _has_activated(operation, runner):
         operation.note_failure(error)
     else:

@@ -68,7 +68,6 @@ def sweep(home: StreamHome, uid: str) -> None:
 
 
 def _prune_logs(logs: Path, uid: str) -> None:
-    """Keep the logs, with all their parts, of the ``LOGS_KEPT`` drivers that printed last."""
     parts: dict[str, list[Path]] = defaultdict(list)
     for path in logs.iterdir():
         named = LOG_NAME.fullmatch(path.name)
@@ -259,7 +258,6 @@ def _vacate(last: LeaseRecord, vacancy: Vacancy) -> LeaseRecord:
 
 
 def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
-    """Return whether the lease has an owner at work. None if that cannot be seen from here."""
     if last.vacancy is Vacancy.RELEASED or _has_ended(home, last):
         return False
     process = last.process

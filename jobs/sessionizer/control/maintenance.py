@@ -123,7 +123,9 @@ def hold_lease(
     except (TransientError, StreamMovedOn):
         raise
     except Exception as error:
-        if pending_operation(home) is None and not _is_taken_by_a_command(error):
+        # another command that has the lease is at work in maintenance, and ends it itself
+        is_of_command = isinstance(error, LeaseHeld) and is_command(error.uid)
+        if pending_operation(home) is None and not is_of_command:
             end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
         raise
     try:
@@ -133,11 +135,6 @@ def hold_lease(
     finally:
         end_job(lease)
     end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
-
-
-def _is_taken_by_a_command(error: Exception) -> bool:
-    """Whether another command has the lease. It is at work in maintenance, and ends it itself."""
-    return isinstance(error, LeaseHeld) and is_command(error.uid)
 
 
 def end_job(lease: Lease) -> None:

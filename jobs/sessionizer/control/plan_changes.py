@@ -108,7 +108,6 @@ def list_differences(approved: Mapping[str, Any], now: Mapping[str, Any]) -> tup
 
 
 def _leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value with its dotted name. A list is one value."""
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{name}.")
@@ -147,7 +146,6 @@ def _show_canary(terms: list[Any] | None) -> str:
 
 
 def _show_item(item: Any) -> str:  # noqa: ANN401  any value of JSON
-    """Describe an item of a list. A difference of two specs is a list of its name and both values."""
     if isinstance(item, list):
         return f"{item[0]} = {item[-1]}"
     return str(next(iter(item.values()), "")) if isinstance(item, dict) else str(item)

@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -116,13 +116,9 @@ def _add_records(bundle: Bundle, home: StreamHome) -> None:
     folders = [home.control / folder if folder else home.control for folder in _FOLDERS]
     folders += [home.lineage_records / name for name in record_names(home.lineage_records)]
     for folder in folders:
-        for path in _records_in(folder):
+        for path in (folder / name for name in record_names(folder, "*.json")):
             name = str(path).removeprefix(str(home.control)).lstrip("/")
             _take(bundle, f"control/{name}", partial(_add_record, bundle, path, name))
-
-
-def _records_in(folder: ControlPath) -> Iterator[ControlPath]:
-    return (folder / name for name in record_names(folder, "*.json"))
 
 
 def _add_record(bundle: Bundle, path: ControlPath, name: str) -> None:

@@ -198,7 +198,6 @@ def _judge_drain(view: StreamView) -> Finding | None:
 
 
 def _judge_absent(view: StreamView, seen: DriverStatus) -> Finding | None:
-    """Judge a stream that should run and has no driver: on its way back, or down."""
     record = view.supervision
     if seen.state is State.STOPPED and not seen.desired.at and not view.has_supervisor:
         return None  # started by hand, and ended as it should: no user ever wanted more
@@ -213,7 +212,6 @@ def _judge_absent(view: StreamView, seen: DriverStatus) -> Finding | None:
 
 
 def _judge_gone(view: StreamView, seen: DriverStatus) -> Finding:
-    """Judge a stream that should run, and whose next driver is due."""
     has_run, since = seen.state is not State.NEVER_STARTED, _gone_since(view, seen)
     what = f"its driver has {seen.state.lower()}" if has_run else "no driver has run yet"
     if not has_run and (view.supervision is None or not view.supervision.last_failure_ms):
@@ -247,7 +245,6 @@ def describe_end(view: StreamView, seen: DriverStatus) -> tuple[str, str]:
 
 
 def _then_resume(view: StreamView, seen: DriverStatus, remedy: str) -> str:
-    """Return the remedy with what the user does then to have a driver."""
     resume = _wake(view.name) if view.has_supervisor or view.has_watched_spec else f"`sessionizer run {view.name}`"
     if not remedy:
         return resume
@@ -258,7 +255,6 @@ def _then_resume(view: StreamView, seen: DriverStatus, remedy: str) -> str:
 
 
 def _wake(name: str) -> str:
-    """Say how to have the supervisor act, which starts the next driver."""
     unpause = f"unpause the DAG {dag_id(name, Verb.SUPERVISE)} if it is paused"
     return f"{unpause}, and check that Airflow's scheduler and triggerer run"
 

@@ -95,7 +95,6 @@ def judge_progress(view: StreamView) -> Finding | None:
 
 
 def _judge_backlog(view: StreamView) -> Finding | None:
-    """Judge the events behind, which a source such as Kafka tells."""
     known = [sample for sample in view.samples if sample.source_lag is not None]
     if not _is_trend(known) or _busy(known) < BUSY:
         return None
@@ -109,7 +108,6 @@ def _judge_backlog(view: StreamView) -> Finding | None:
 
 
 def _judge_lag(view: StreamView) -> Finding | None:
-    """Judge a watermark that is too far behind the clock, if processing is what holds it up."""
     lag = _lag_beyond_limit(view)
     if lag is None or _is_old_data(view):
         return None
@@ -195,7 +193,6 @@ def judge_watermark(view: StreamView) -> Finding | None:
 
 
 def _lag_beyond_limit(view: StreamView) -> int | None:
-    """Return the lag (ms) of the watermark, if rows come and it is beyond the limit."""
     seen = view.driver
     beat = seen.heartbeat if seen else None
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows or beat.is_drained:

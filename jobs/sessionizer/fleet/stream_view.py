@@ -249,7 +249,6 @@ class StreamView:
         return [redact(line) for line in lines if line]
 
     def _describe_end(self) -> str | None:
-        """Say how its driver ended, if no finding says so."""
         seen = self.driver
         if seen is None or seen.state not in {State.FAILED, State.VANISHED} or has_given_up(self):
             return None
@@ -259,7 +258,6 @@ class StreamView:
         return f"its driver has {seen.state.lower()}: {said} → {how}"
 
     def _describe_stop(self) -> str | None:
-        """Tell the user, time and reason of its stop, and how to start it."""
         desired = self.driver.desired if self.driver is not None and self.driver.is_as_desired else None
         if desired is None or desired.state is not DesiredState.STOPPED or not desired.at:
             return None

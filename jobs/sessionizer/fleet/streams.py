@@ -179,7 +179,6 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
 
 
 def _isolate(name: str, view: Callable[[], StreamView]) -> StreamView:
-    """Return the view of stream ``name``, and one with the problem if the view cannot be made."""
     try:
         return view()
     except SessionizerError as error:
@@ -190,7 +189,6 @@ def _isolate(name: str, view: Callable[[], StreamView]) -> StreamView:
 
 
 def _view_problem(name: str, error: SessionizerError) -> StreamView:
-    """Return a stream of which nothing is known but the problem."""
     return StreamView(name=name, now=epoch_ms(), problem=error)
 
 
@@ -275,7 +273,6 @@ def _read_past(home: StreamHome, now: int, *, saves: bool) -> dict[str, Any]:
 
 
 def _free_bytes(folder: object) -> int | None:
-    """Return the room on the disk of a folder. None for a store, and for a folder that does not exist."""
     if not isinstance(folder, Path):
         return None
     try:
@@ -286,7 +283,6 @@ def _free_bytes(folder: object) -> int | None:
 
 
 def _canary_line(home: StreamHome, view: StreamView) -> str | None:
-    """Describe the state of the canary."""
     if view.canary is None:
         return None
     try:

@@ -158,7 +158,6 @@ def size_of(path: DataPath) -> int:
 
 
 def _information(path: DataPath) -> dict[str, Any] | None:
-    """Return what fsspec knows of a path in a store, None if there is nothing."""
     there = store_path(path)
     try:
         with reaching(path):
@@ -442,7 +441,6 @@ def read_actions(commit: DataPath) -> list[dict[str, Any]]:
 
 
 def _is_action(named: tuple[str, Any]) -> bool:
-    """Whether an action has the fields that are read here."""
     name, about = named
     types = _FIELDS.get(name, {})
     return isinstance(about, dict) and all(isinstance(about.get(field), types[field]) for field in types)

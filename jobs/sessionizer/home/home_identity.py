@@ -69,7 +69,6 @@ def _number(folder: Path) -> int | None:
 
 
 def _file_system(folder: Path) -> str | None:
-    """Return the type of the file system with ``folder``. None if the machine does not list its mounts."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
     except OSError:
@@ -152,7 +151,6 @@ def _identity(control: ControlPath) -> HomeIdentity:
 
 
 def _has_lineage(control: ControlPath) -> bool:
-    """Whether a stream of the home has run. Raises ControlUnreachable."""
     streams = control / STREAMS
     try:
         names = record_names(streams)

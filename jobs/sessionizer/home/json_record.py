@@ -153,7 +153,6 @@ class JsonRecord:
 
 @cache
 def _reader(kind: type[JsonRecord]) -> tuple[frozenset[str], Any]:
-    """Return the names of fields without default, and what reads a record of ``kind``."""
     from pydantic import TypeAdapter  # noqa: PLC0415
 
     required = (each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING)

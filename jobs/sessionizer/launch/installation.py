@@ -58,15 +58,7 @@ def package_versions(
     ``environment``: variables that it runs with. A PYTHONPATH among them may lead to other packages.
     """
     try:
-        done = subprocess.run(
-            [python, "-c", _VERSIONS, *names],
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_WITHIN_S,
-            check=True,
-            env=environment,
-        )
-        found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+        found: dict[str, str] = json.loads(_run(python, _VERSIONS, *names, environment=environment).splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
     return found
@@ -76,18 +68,17 @@ def require_driver_loads(environment: Mapping[str, str] = os.environ) -> None:
     """Raise ReleaseBroken if the drivers' Python cannot import the program of a driver. No JVM is started."""
     python = driver_python(environment)
     try:
-        subprocess.run(
-            [python, "-c", _LOAD, PACKAGE.parent],
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_WITHIN_S,
-            check=True,
-            env=environment,
-        )
+        _run(python, _LOAD, str(PACKAGE.parent), environment=environment)
     except subprocess.CalledProcessError as error:
         raise ReleaseBroken(python, (error.stderr.splitlines() or [f"exit code {error.returncode}"])[-1]) from error
     except (OSError, subprocess.SubprocessError) as error:
         raise ReleaseBroken(python, str(error)) from error
+
+
+def _run(python: str, program: str, *arguments: str, environment: Mapping[str, str]) -> str:
+    """Run a program, and return what it prints. Raises OSError, SubprocessError."""
+    command, within = [python, "-c", program, *arguments], _ANSWER_WITHIN_S
+    return subprocess.run(command, capture_output=True, text=True, timeout=within, check=True, env=environment).stdout
 
 
 def jar_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -145,7 +136,6 @@ class PackageArchive:
 
 
 def _files(package: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the name in the archive and the place of each file, always in the same order."""
     for folder, folders, names in os.walk(package):
         folders[:] = sorted(name for name in folders if name != NOT_SOURCE)
         for name in sorted(names):

@@ -109,7 +109,6 @@ def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
 
 
 def _reason(output: str) -> str:
-    """Return the first line of Ivy's report that names a problem."""
     found = [line.strip(" :\t") for line in output.splitlines() if "not found" in line or "rror" in line]
     return found[0] if found else ""
 

@@ -117,21 +117,13 @@ def give_way() -> None:
     _lower(0)
     ours = {os.getpid()}
     if _STARTED_BY_JVM in os.environ:
-        _lower_threads(os.getppid())
+        with suppress(OSError):  # Linux has a priority for each thread, and a new thread inherits its creator's
+            for thread in Path(f"/proc/{os.getppid()}/task").iterdir():
+                _lower(int(thread.name))
         ours.add(os.getppid())
     if os.getsid(0) in ours:
         with suppress(OSError):
             _GROUP.write_text(str(NICENESS))
-
-
-def _lower_threads(pid: int) -> None:
-    """Lower the priority of the process's threads.
-
-    Linux has one for each thread, and a new thread inherits its creator's.
-    """
-    with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            _lower(int(thread.name))
 
 
 def _lower(thread: int) -> None:

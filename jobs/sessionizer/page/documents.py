@@ -85,7 +85,8 @@ class Past:
 
 def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
     """Return all about a stream: its row, findings, notes, history of ``span`` ms, marks and lineages."""
-    every = bucket_ms(span)
+    every, kept = bucket_ms(span), past.savepoints
+    saved = [mark for mark in past.marks if mark.kind is MarkKind.SAVEPOINT]
     return {
         "at": now,
         "every": every,
@@ -97,7 +98,7 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
         "changes": [str(change.field) for change in view.changes],
         "history": table_of(condense(past.history.samples, every)),
         "marks": [mark.to_json() for mark in past.history.marks],
-        "savepoints": [mark.to_json() for mark in past.marks if _is_kept(mark, past.savepoints)],
+        "savepoints": [mark.to_json() for mark in saved if kept is None or mark.savepoint in kept],
         "canary": view.has_canary,
         "lineages": lineage_rows(past.lineages, view),
         "operations": [_operation_row(each) for each in reversed(past.operations[-OPERATIONS:])],
@@ -105,7 +106,6 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
 
 
 def _operation_row(record: OperationRecord) -> dict[str, Any]:
-    """Return what a list of past operations says of one. ``outcome`` is null while it is not over."""
     return {
         "id": record.id,
         "verb": record.verb,
@@ -118,10 +118,6 @@ def _operation_row(record: OperationRecord) -> dict[str, Any]:
         "failure": record.failure,
         "abandoned_by": record.abandoned_by,
     }
-
-
-def _is_kept(mark: Mark, kept: AbstractSet[str] | None) -> bool:
-    return mark.kind is MarkKind.SAVEPOINT and (kept is None or mark.savepoint in kept)
 
 
 def bucket_ms(span: int) -> int:

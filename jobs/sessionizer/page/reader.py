@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history, read_marks
-from sessionizer.control.history.sample import Sample
-from sessionizer.control.records.operation_record import OperationRecord, read_operations
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_records import PauseRecord
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.stream_view import StreamView
@@ -24,10 +23,11 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
 from sessionizer.page.documents import Past, stream_document, stream_row
-from sessionizer.state.lineages.origin import Origin, origins_of
+from sessionizer.state.lineages.origin import origins_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import load_stream
 
+_Read = TypeVar("_Read")
 FRESH_MS: Final = 2_000
 """Milliseconds for which the table of the fleet is shared by its readers."""
 LEAST_SPAN_MS: Final = 10 * MINUTE
@@ -77,14 +77,14 @@ class PageReader:
         span = min(max(span, LEAST_SPAN_MS), KEPT_MS)
         marks = _marks(view, now)
         shown = [mark for mark in marks if mark.at >= now - span]
-        samples = _samples(view, max(now - span, begin), now)
-        history = History(samples, tuple(shown))
+        since = max(now - span, begin)
+        history = _read_home(view, lambda home: read_history(home, since, now, with_marks=False), History())
         past = Past(
-            history=history,
+            history=replace(history, marks=tuple(shown)),
             marks=marks,
             savepoints=_savepoints(view),
-            lineages=_lineages(view),
-            operations=_operations(view),
+            lineages=_read_home(view, origins_of, {}),
+            operations=_read_home(view, read_operations, []),
         )
         return stream_document(view, past, now, span)
 
@@ -111,7 +111,6 @@ class PageReader:
         return lambda home, spec: self._records[home.name].get(lambda: read_records(home, spec), home, spec, versions)
 
     def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:
-        """Return the streams, judged by what the host says about their supervisors now."""
         paused = self.read_pauses([view.name for view in views])
         return [
             replace(view, noted=PauseRecord(paused=paused[view.name], at=view.now, taken=view.taken))
@@ -121,18 +120,16 @@ class PageReader:
         ]
 
 
-def _samples(view: StreamView, since: int, now: int) -> tuple[Sample, ...]:
+def _read_home(view: StreamView, read: Callable[[StreamHome], _Read], otherwise: _Read) -> _Read:
+    """Return what ``read`` finds in the stream's home, else ``otherwise``. The health tells of a damage."""
     try:
-        return read_history(view.home, since, now, with_marks=False).samples if view.home else ()
-    except OSError:  # the row says that control is away
-        return ()
+        return read(view.home) if view.home else otherwise
+    except (SessionizerError, OSError):
+        return otherwise
 
 
 def _marks(view: StreamView, now: int) -> list[Mark]:
-    try:
-        return read_marks(view.home, now - KEPT_MS, now) if view.home else []
-    except OSError:
-        return []
+    return _read_home(view, lambda home: read_marks(home, now - KEPT_MS, now), [])
 
 
 def _savepoints(view: StreamView) -> set[str] | None:
@@ -145,17 +142,3 @@ def _savepoints(view: StreamView) -> set[str] | None:
         return {entry.name for entry in list_entries(folder)}
     except OSError:
         return None
-
-
-def _operations(view: StreamView) -> list[OperationRecord]:
-    try:
-        return read_operations(view.home) if view.home else []
-    except (SessionizerError, OSError):  # its health names the damage
-        return []
-
-
-def _lineages(view: StreamView) -> Mapping[str, Origin | None]:
-    try:
-        return origins_of(view.home) if view.home else {}
-    except (SessionizerError, OSError):  # its health names the damage
-        return {}

@@ -55,7 +55,8 @@ def find(  # noqa: PLR0913  one parameter per option
     else:
         found, lines = find_event(stream, event or "", locations, within_s=WITHIN_S), []
         if with_open:
-            found["open"], lines = _find_open(where, event or "", master)
+            found["open"], lines = _look(where, lambda kept: kept.event(event or ""), master)
+            lines = lines or ["it is in no open session"]
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
@@ -72,12 +73,6 @@ def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -
         return {**shown, "error": None}, lines
     sessions = asked["sessions"] if asked else ()
     return asked, [line for session in sessions for line in session_lines(session)]
-
-
-def _find_open(where: StreamHome, event: str, master: str | None) -> tuple[list[JsonObject], list[str]]:
-    """Return the open sessions of each key that has the event open, and lines about them."""
-    shown, lines = _look(where, lambda kept: kept.event(event), master)
-    return shown, lines or ["it is in no open session"]
 
 
 def _look(
@@ -97,7 +92,6 @@ def _rows(found: JsonObject) -> list[JsonObject]:
 
 
 def _line(row: JsonObject) -> str:
-    """Return a row of a table in a line."""
     batch = f"batch {row['batch_id']} of {row['lineage']}"
     if "session_id" in row:
         what = f"session {row['session_id']} of {row['key']}: {count_text(row['event_count'], 'event')}"

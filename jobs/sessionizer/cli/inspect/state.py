@@ -101,7 +101,6 @@ def advance(before: Any, now: Any) -> str | None:  # noqa: ANN401  JSON
 
 
 def _records(end: Mapping[str, Mapping[str, int]]) -> int:
-    """Sum all offsets of all partitions."""
     return sum(int(offset) for topic in end.values() for offset in topic.values())
 
 
@@ -190,7 +189,6 @@ def _batches(found: RetainedBatch) -> list[KeptBatch]:
 
 
 def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
-    """Count the rows that each batch wrote to each table."""
     spec = parse_recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
     places = where.table_locations(spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}

@@ -70,7 +70,6 @@ Asked = TypeVar("Asked", bound=Command)
 
 
 def _check_digest(typed: str | None) -> str | None:
-    """Refuse a malformed digest before anything is started. Raises InvalidSpec."""
     if typed is not None and not _DIGEST.fullmatch(typed):
         raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
     return typed
@@ -116,7 +115,6 @@ def command_line(command: type[Command], run: Callable[[Any, Shared], None]) -> 
 
 
 def _parameters(command: type[Command]) -> Iterator[Parameter]:
-    """Yield the stream, the command's own options, then the shared options."""
     hints: Mapping[str, Any] = get_type_hints(Shared, include_extras=True)
     yield _keyword("stream", hints["stream"], MISSING)
     types = get_type_hints(command)
@@ -134,7 +132,6 @@ def _keyword(name: str, annotation: Any, default: Any) -> Parameter:  # noqa: AN
 
 
 def _annotate(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
-    """Return the annotation that Typer reads."""
     said = f"{each.help[0].upper()}{each.help[1:]}.{' Repeat it for each.' if each.default == () else ''}"
     if not each.is_typed:
         return Annotated[kind, typer.Argument(metavar=f"[{each.flag}]", help=said)]

@@ -24,7 +24,7 @@ from sessionizer.control.records.operation_record import (
     unbegun_commands,
     write_request,
 )
-from sessionizer.control.records.supervision_records import Desired, DesiredState, read_desired
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.control.status.unfinished_operation import stays_stopped
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.home.clock import epoch_ms
@@ -48,7 +48,8 @@ def carry_out(
         if current.outcome is Ending.DONE:
             return current
         desired = read_desired(where)
-        wanted = _wanted_afterwards(desired, current)
+        # a user's newer desired state, such as of a stop between two tries, holds after the command
+        wanted = current.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted, desired)
         write_request(where, replace(current, wanted=wanted, asked_at=asked_at))
         with hold_lease(where, job, wait_s, say, lambda: _require_not_given_up(where, record)) as lease:
@@ -64,11 +65,6 @@ def carry_out(
         raise failure from error
     forget_approved(where, done)
     return done
-
-
-def _wanted_afterwards(desired: Desired, record: OperationRecord) -> DesiredState:
-    """Return the desired state after the command: a user's newer one, such as of a stop between two tries."""
-    return record.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
 
 
 def _run_under_lease(
@@ -133,7 +129,6 @@ def _require_maintenance(where: StreamHome, record: OperationRecord) -> None:
 
 
 def _what_became_of(where: StreamHome, record: OperationRecord, failure: SessionizerError) -> list[str]:
-    """Return lines for the user: whether the stream is down, how to continue, how to give up."""
     if isinstance(failure, LeaseLost):
         return []
     try:

@@ -153,7 +153,6 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
 
 
 def _require_no_command(where: StreamHome) -> None:
-    """Raise LeaseHeld while a command has the stream."""
     lease = read_lease(where)
     if lease is None or lease.uid is None or not is_command(lease.uid):
         return

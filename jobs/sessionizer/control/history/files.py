@@ -220,7 +220,6 @@ def _hour_file(home: StreamHome, hour: str) -> ControlPath:
 
 
 def _time_of(name: str) -> int | None:
-    """Return the time of a mark, or the begin of an hour, from the name of its file."""
     if name.startswith("mark."):
         return _time_of_mark(name)
     with suppress(ValueError):

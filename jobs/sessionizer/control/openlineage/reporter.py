@@ -108,7 +108,8 @@ class _Outbox:
             try:
                 self._queue.put_nowait(event)
             except Full:
-                self._drop_oldest()
+                with suppress(Empty):
+                    self._queue.get_nowait()
             else:
                 return
 
@@ -118,10 +119,6 @@ class _Outbox:
         self._thread.join(LAST_EVENT_S)
         if self._thread.is_alive():
             self._say(f"OpenLineage: the last events were not sent within {LAST_EVENT_S:.0f} seconds")
-
-    def _drop_oldest(self) -> None:
-        with suppress(Empty):
-            self._queue.get_nowait()
 
     def _send_all(self) -> None:
         try:

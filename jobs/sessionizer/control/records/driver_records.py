@@ -170,7 +170,6 @@ def count_unread(partitions: tuple[PartitionPosition, ...]) -> Mapping[str, int]
 
 
 def _offsets(text: str) -> dict[str, int]:
-    """Return the offsets by partition, such as ``clicks-3``. Empty for the offsets of another kind of source."""
     try:
         told: Any = json.loads(text)
     except ValueError:

@@ -87,7 +87,6 @@ def _differ(recorded: str | None, here: str | None) -> bool:
 
 
 def _stat(pid: int) -> tuple[bytes, int] | None:
-    """Return the state letter and start time of ``pid``. None if it cannot be seen."""
     try:
         line = (_PROC / str(pid) / "stat").read_bytes()
         # The second field is the command in parentheses, which may itself hold spaces, parentheses or odd bytes.

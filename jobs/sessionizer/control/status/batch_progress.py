@@ -68,7 +68,9 @@ class BatchProgress:
         """Return the progress after an observation at ``now``. Any change is progress, and so is a query that waits."""
         if observed.waits:
             return BatchProgress(observed, progress_at=now)
-        continues = self.observed is not None and not self.observed.waits and _same_batch(self.observed, observed)
+        before = self.observed
+        # a batch gets its id when it has been planned, and the next one has another or none
+        continues = before is not None and not before.waits and before.batch_id in {None, observed.batch_id}
         read = sum(stage.rows_read for stage in observed.stages)
         known = (self.rows or 0) if continues else 0
         return replace(
@@ -90,14 +92,6 @@ class BatchProgress:
             told["running_tasks"] = sum(stage.tasks for stage in self.observed.stages)
             told["running_tasks_done"] = sum(stage.tasks_done for stage in self.observed.stages)
         return told
-
-
-def _same_batch(before: BatchObservation, now: BatchObservation) -> bool:
-    """Whether both are of one batch.
-
-    A batch gets its id when it has been planned, and the next one has another or none.
-    """
-    return before.batch_id in {None, now.batch_id}
 
 
 HEAVY_GROUP_BYTES: Final = 2**28
@@ -140,7 +134,6 @@ def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS)
 
 
 def _rows(count: int) -> str:
-    """Format a number of rows in thousands or millions if it is large."""
     if count < 10**3:
         return count_text(count, "row")
     size, unit = (10**6, "M") if count >= 10**6 else (10**3, "k")

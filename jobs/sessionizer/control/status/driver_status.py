@@ -283,7 +283,6 @@ def judge_status(reading: DriverStatus, now: int, limits: Timeouts = USUAL) -> D
 
 
 def _select_driver(reading: DriverStatus) -> DriverStatus:
-    """Return the part that concerns the requested driver, else the lease's (last) owner."""
     lease = reading.lease
     if lease is not None and reading.uid not in {"", lease.uid}:
         lease = None
@@ -347,7 +346,6 @@ def _state_of_live(known: DriverStatus, lease: LeaseRecord) -> State:
 
 
 def _look_at_launched(seen: DriverStatus, launch: LaunchRecord) -> DriverStatus:
-    """Correct the verdict by the launched process, which lives longer than the driver that holds the lease."""
     lives = _launched_lives(launch)
     without_jvm = lives is False and _python_lives(seen)
     state = State.STALLED if without_jvm else _state_of_launched(seen, launch, lives=lives)

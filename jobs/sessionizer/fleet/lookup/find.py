@@ -201,7 +201,6 @@ def _say_of_event(stream: str, event_id: str, tables: Mapping[str, ScanResult]) 
 
 
 def _list_unread_files(tables: Mapping[str, ScanResult]) -> str:
-    """Name the files that no scan read. Empty if none is left."""
     cut = [
         f"{count_text(scanned.files - scanned.read, 'file')} of {name}"
         for name, scanned in tables.items()

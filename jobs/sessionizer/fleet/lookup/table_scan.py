@@ -130,7 +130,6 @@ class TableScan:
 
     @contextmanager
     def _named_damage(self) -> Iterator[None]:
-        """Raise DamagedFile for what the packages say of a cut log or data file."""
         from deltalake.exceptions import DeltaError  # noqa: PLC0415  an extra
         from pyarrow import ArrowException  # noqa: PLC0415
 
@@ -162,7 +161,6 @@ class TableScan:
 
 
 def _newest(table: Any, column: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  as above
-    """Yield the path of each data file, and the newest instant of ``column`` by Delta's statistics."""
     import pyarrow as pa  # noqa: PLC0415  of an extra
 
     for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
