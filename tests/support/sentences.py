@@ -21,9 +21,10 @@ WORDS_OF_A_SENTENCE: Final = 4
 """Words of a text that a test must not compare as a whole, if three of them follow one another."""
 _COMMAND: Final = re.compile(r"`[^`]*`|\bsessionizer [\w -]+")
 _SENTENCE: Final = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
-_REFUSALS: Final = {"InvalidSpec": 2, "refusal": 1, "UnusableConnection": 3}
+_REFUSALS: Final = {"InvalidSpec": 2, "refusal": 1, "UnusableConnection": 3, "_check_option": 3}
 """Calls that name the values to use instead, and which argument does."""
-_PROGRESS: Final = frozenset({"say", "secho", "echo", "info", "warning", "error"})
+_PROGRESS: Final = {**dict.fromkeys(("say", "secho", "echo", "info", "warning", "error"), 0), "working_spark": 3}
+"""Calls that print a line, and which argument it is."""
 
 
 def refusals_in(files: Iterable[Path]) -> Iterator[str]:
@@ -35,7 +36,7 @@ def refusals_in(files: Iterable[Path]) -> Iterator[str]:
 def progress_in(files: Iterable[Path]) -> Iterator[str]:
     """Yield each line of progress or of a log, with ``{names}`` for what it fills in."""
     for file in files:
-        yield from _texts_of(file, dict.fromkeys(_PROGRESS, 0))
+        yield from _texts_of(file, _PROGRESS)
 
 
 def help_of(command: Any, name: str) -> Iterator[str]:

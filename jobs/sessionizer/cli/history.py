@@ -75,7 +75,7 @@ def history(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.sinks.write import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 
     started = time.monotonic()
-    with working_spark("history", stream, master) as spark, few_blobs_at_a_time(spark):
+    with working_spark("history", stream, master, "starting Spark") as spark, few_blobs_at_a_time(spark):
         say("reading the history")
         found = read_event_history(spark, spec, folder.absolute(), home_folder(home))
         _tell_rows(found)
@@ -126,7 +126,7 @@ def report(
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
-    with working_spark("report", stream, master, f"for the report of {stream}", where.data) as spark:
+    with working_spark("report", stream, master, f"starting Spark for the report of {stream}", where.data) as spark:
         daily = DailyReport(
             spark,
             sessions=locations[SESSIONS],
@@ -172,7 +172,7 @@ def compact(  # noqa: PLR0913  one parameter per option
     made = plan_compaction(where, spec, [savepoints_folder(where, each) for each in elsewhere or ()], now)
     if read_driver(where, now).state.is_live:
         give_way()
-    with working_spark("compact", stream, master, data=where.data) as spark:
+    with working_spark("compact", stream, master, "starting Spark", where.data) as spark:
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)

@@ -83,7 +83,7 @@ def init(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
-    with working_spark("init", named, master, "to infer the columns") as spark:
+    with working_spark("init", named, master, "starting Spark to infer the columns") as spark:
         rows, columns = infer_columns(spark, files, place if place.is_dir() else place.parent, form)
         found = sample_columns(rows)
         chosen = Overrides(key, time, event_id, client, zone)

@@ -32,7 +32,7 @@ from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
 from sessionizer.fleet.table_queries import TablePlace, table_places
-from sessionizer.home.home_identity import note_home_here, place_of, read_identity
+from sessionizer.home.home_identity import identity_file, note_home_here, place_of
 from sessionizer.home.roots import HOME_VARIABLE, ObjectStore, control_root, data_root, uri_of
 from sessionizer.home.stream_home import stream_homes
 from sessionizer.launch.installation import JARS_VARIABLE, jar_folder
@@ -139,7 +139,7 @@ def home(
     if data and not moved_here:
         raise InvalidSpec("--data", data, "Give it with --moved-here only")
     control = control_root(platform)
-    found = read_identity(control)
+    found = identity_file(control).require()
     if found is None:
         raise InvalidSpec("--home" if home else HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
     here = place_of(control)

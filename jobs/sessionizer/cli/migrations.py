@@ -13,7 +13,7 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, 
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
-from sessionizer.home.local_files import unwritable
+from sessionizer.home.local_files import writing
 from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_lineage
@@ -27,7 +27,7 @@ from sessionizer.migrations.declared import (
 )
 from sessionizer.migrations.draft import Preview, draft_migration
 from sessionizer.state.proof.page import proof_page
-from sessionizer.state.proof.result import BATCHES, Proof
+from sessionizer.state.proof.result import BATCHES
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.rules import ALLOWED_ID, Migration, is_migration_id
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -123,7 +123,7 @@ def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...]
     from sessionizer.state.lineages.committed_batch import read_committed_batch  # noqa: PLC0415
 
     folder = where.seeds / f"preview-{mint_id(epoch_ms())}"
-    with working_spark("migration check", spec.name, master, "to try the migrations") as spark:
+    with working_spark("migration check", spec.name, master, "starting Spark to try the migrations") as spark:
         try:
             return preview_migrations(MigratedEvents(spark, where, read_committed_batch(where), pending, folder))
         finally:
@@ -150,30 +150,17 @@ def prove(  # noqa: PLR0913  one parameter per option
     """
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     if report is not None:
-        _make_folder(report)
+        with writing(report.parent, "the report"):
+            report.parent.mkdir(parents=True, exist_ok=True)
     from sessionizer.spark.proof.prove import ProofRequest, prove_and_keep  # noqa: PLC0415  fast --help
 
-    with working_spark("prove", stream, master, f"to replay batches of {stream}", where.data) as spark:
+    with working_spark("prove", stream, master, f"starting Spark to replay batches of {stream}", where.data) as spark:
         kept = prove_and_keep(spark, where, spec, ProofRequest(batches, first), say)
     proof = kept.proof
     if report is not None:
-        _write_page(report, proof)
+        with writing(report, "the report"):
+            report.write_text(proof_page(proof), encoding="utf-8")
         say(f"wrote {report}")
     say(f"added to {kept.table}")
     typer.echo(json.dumps(proof.to_json(), indent=1) if as_json else "\n".join(proof.lines()))
     proof.require()
-
-
-def _make_folder(file: Path) -> None:
-    """Make the folder of the report before the work begins. Raises UnwritablePath, DiskFull."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(file.parent, "the report", error) from error
-
-
-def _write_page(file: Path, proof: Proof) -> None:
-    try:
-        file.write_text(proof_page(proof), encoding="utf-8")
-    except OSError as error:
-        raise unwritable(file, "the report", error) from error

@@ -24,8 +24,9 @@ from sessionizer.cli.places import (
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop, record_false_start
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import request_stop, require_shared_home
-from sessionizer.control.records.supervision_records import DesiredState
+from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus, State, read_driver, read_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation, read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
@@ -138,7 +139,7 @@ def stop(
     where = StreamHome.of(home_folder(home), stream)
     require_known_stream(where, streams)
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
-    unfinished = read_unfinished(where, seen.owner, epoch_ms())
+    unfinished = read_unfinished(where, pending_operation(where), seen.owner, epoch_ms())
     command = _name_command_at_work(seen, unfinished)
     if command is not None:
         typer.echo(f"a command has stream {stream}: {command}")
@@ -204,7 +205,7 @@ def _describe_end(seen: DriverStatus) -> str:
 
 def _warn_of_supervisor(where: StreamHome, seen: DriverStatus) -> None:
     """Say that a supervisor starts the stream again: a driver that Airflow launched has one while it has a spec."""
-    has_spec = has_watched_spec(where)
+    has_spec = has_watched_spec(where.name, WATCH_FILE.of(where).read())
     if has_spec is False:  # its DAGs are gone as well, such as the one that would keep it stopped
         say("note: no spec describes it any more, so no supervisor starts the next driver")
         return

@@ -105,7 +105,7 @@ def diff(  # noqa: PLR0913  one parameter per option
         from sessionizer.spark.state.savepoints.saved_state import saved_events  # noqa: PLC0415  fast --help
 
         with (
-            working_spark("savepoint diff", stream, master, "to compare the open events") as spark,
+            working_spark("savepoint diff", stream, master, "starting Spark to compare the open events") as spark,
             keep_from_removal(homes[0], "savepoint diff"),
             keep_from_removal(homes[1], "savepoint diff"),
         ):
@@ -145,7 +145,7 @@ def export(
     from sessionizer.spark.state.savepoints.saved_state import open_sessions  # noqa: PLC0415  fast --help
 
     with (
-        working_spark("savepoint export", stream, master) as spark,
+        working_spark("savepoint export", stream, master, "starting Spark") as spark,
         keep_from_removal(where, "savepoint export"),
     ):
         sessions = open_sessions(spark, where, manifest)
@@ -232,7 +232,7 @@ def _inspect(where: SavepointHome) -> None:
 def _recount(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
     from sessionizer.spark.state.savepoints.saved_state import recount  # noqa: PLC0415  fast --help
 
-    with working_spark("savepoint verify", stream, master, "to count the rows again") as spark:
+    with working_spark("savepoint verify", stream, master, "starting Spark to count the rows again") as spark:
         found = recount(spark, where, manifest)
     for part, (counts, due_ms) in found.items():
         if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):
@@ -317,7 +317,7 @@ def _canonical(
     from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
-    with working_spark("savepoint", where.name, master, f"for a savepoint of {where.name}") as spark:
+    with working_spark("savepoint", where.name, master, f"starting Spark for a savepoint of {where.name}") as spark:
         check()
         committed = read_committed_batch(where, batch)
         say(f"saving lineage {committed.lineage} after batch {committed.batch_id}")

@@ -19,7 +19,8 @@ from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, h
 from sessionizer.cli.terminal import say, tell, translate_failures, working_spark
 from sessionizer.deployment.differences import Side
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
-from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
+from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.home.local_files import writing
 from sessionizer.stream_spec.decisions import check_sql
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import add_place, find_stream, require_own_tables, spec_files, survey_streams
@@ -71,10 +72,8 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write instea
     if write is None:
         typer.echo(stream_schema_text(), nl=False)
         return
-    try:
+    with writing(write, "the schema"):
         write.write_text(stream_schema_text(), encoding="utf-8")
-    except OSError as error:
-        raise UnwritablePath(write, "the schema", error.strerror or str(error)) from error
     typer.echo(f"wrote {write}")
 
 
@@ -88,7 +87,7 @@ def _check_against_source(
     from sessionizer.spark.ingest.topics import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
-    with working_spark("spec check", "", master, "to resolve the expressions") as spark:
+    with working_spark("spec check", "", master, "starting Spark to resolve the expressions") as spark:
 
         def check_source(found: StreamSpec) -> None:
             with translate_failures(found.name):

@@ -29,7 +29,7 @@ from sessionizer.cli.places import (
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history
-from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
+from sessionizer.control.history.sample import PHASES, Sample, bucket_ms, condense
 from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
@@ -38,7 +38,7 @@ from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import DAY, HOUR, MINUTE, describe_duration, epoch_ms, moment_of, moment_text
-from sessionizer.home.control_store import Store, unreachable
+from sessionizer.home.control_store import Store, reaching_records
 from sessionizer.home.stream_home import StreamHome
 
 NOTHING: Final = "–"
@@ -193,17 +193,15 @@ def timeline(
     """Show what the stream did: rates, times, lag and state, with its starts, crashes, savepoints and commands."""
     where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
     since_ms = since_when(since, now)
-    try:
+    with reaching_records(where.control):
         require_known_stream(where)
         found = read_history(where, since_ms, now)
-    except OSError as error:
-        raise unreachable(where.control, error) from error
     if as_json:
         samples = [sample.to_json() for sample in found.samples]
         marks = [mark.to_json() for mark in found.marks]
         typer.echo(json.dumps({"stream": stream, "since": since_ms, "now": now, "samples": samples, "marks": marks}))
         return
-    for line in _history_lines(found, _bucket_ms(now - since_ms)):
+    for line in _history_lines(found, bucket_ms(now - since_ms, _ROWS)):
         typer.echo(line)
 
 
@@ -216,12 +214,6 @@ def since_when(text: str, now: int) -> int:
     if short is not None:
         return now - min(int(short[1]) * _UNITS[short[2]], KEPT_MS)
     return max(moment_of(text, "--since", "a time such as 30m, 6h or 7d, or "), now - KEPT_MS)
-
-
-def _bucket_ms(span_ms: int) -> int:
-    """Return the ms that one line stands for: whole minutes, so that about ``_ROWS`` lines come of it."""
-    minutes = max(1, round(span_ms / _ROWS / SAMPLE_MS))
-    return minutes * SAMPLE_MS
 
 
 def _history_lines(found: History, bucket_ms: int) -> list[str]:

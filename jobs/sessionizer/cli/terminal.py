@@ -286,13 +286,13 @@ def start_spark(application: str, master: str | None, *, local_data: bool = True
 
 @contextmanager
 def working_spark(
-    verb: str, stream: str, master: str | None, why: str = "", data: DataPath | None = None
+    verb: str, stream: str, master: str | None, line: str, data: DataPath | None = None
 ) -> Iterator[SparkSession]:
-    """Say ``why`` Spark starts, and start it for the block. An error of Spark in it becomes one about ``stream``.
+    """Say the ``line``, and start Spark for the block. An error of Spark in it becomes one about ``stream``.
 
     ``master``: as typed. ``data``: the place of the stream's files. Raises as ``start_spark``.
     """
-    say(f"starting Spark {why}".rstrip())
+    say(line)
     local_data = data is None or is_local(data)
     spark = start_spark(f"sessionizer {verb} {stream}".rstrip(), spark_master(master), local_data=local_data)
     with translate_failures(stream):

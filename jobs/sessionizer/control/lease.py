@@ -35,7 +35,7 @@ from sessionizer.control.records.process_records import (
 from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import Store, record_names, unreachable
+from sessionizer.home.control_store import Store, reaching_records, record_names
 from sessionizer.home.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.names import check_identifier
 from sessionizer.home.roots import ControlPath, uri_of
@@ -94,10 +94,8 @@ _FILE_NAME: Final = re.compile(r"(\d{8,18})\.json")
 
 def highest_token(home: StreamHome) -> int:
     """Return the highest token given out, 0 if none. One directory listing. Raises ControlUnreachable."""
-    try:
+    with reaching_records(home.leases):
         return max(map(_token, record_names(home.leases)), default=0)
-    except OSError as error:
-        raise unreachable(home.leases, error) from error
 
 
 def read_lease(home: StreamHome) -> LeaseRecord | None:

@@ -54,9 +54,8 @@ class DigestOfDecided:
 
     __slots__ = ()
 
-    if (
-        TYPE_CHECKING
-    ):  # a subclass has a property, or a field of a dataclass, which would take a property for its default
+    # a subclass has a property, or a field of a dataclass, which would take a property for its default
+    if TYPE_CHECKING:
 
         @property
         def decided(self) -> Mapping[str, Any]:

@@ -50,13 +50,6 @@ class Timeouts(NamedTuple):
 
 def read_configured_timeouts(environment: Mapping[str, str] = os.environ) -> Timeouts:
     """Return the installation's limits. Raises InvalidSpec for an invalid duration."""
-    return Timeouts(
-        _either(environment, "startup_grace", STARTUP_GRACE_MS),
-        _either(environment, "stale_limit", STALE_AFTER_MS),
-        _either(environment, "stale_alert", STALE_ALERT_MS),
-        _either(environment, "lag_alert", LAG_LIMIT_MS),
-    )
-
-
-def _either(environment: Mapping[str, str], name: str, otherwise: int) -> int:
-    return duration_from(environment, name) if variable_of(name) in environment else otherwise
+    names = zip(Timeouts._fields, ("startup_grace", "stale_limit", "stale_alert", "lag_alert"), strict=True)
+    set_ones = {field: name for field, name in names if variable_of(name) in environment}
+    return Timeouts(**{field: duration_from(environment, name) for field, name in set_ones.items()})

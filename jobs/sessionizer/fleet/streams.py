@@ -23,7 +23,7 @@ from sessionizer.control.records.supervision_records import (
     read_desired,
 )
 from sessionizer.control.status.driver_status import read_status
-from sessionizer.control.status.unfinished_operation import read_unfinished_of
+from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.deployment.waiting import find_waiting
@@ -225,7 +225,8 @@ def _view_files(
 
 def view_home(home: StreamHome) -> StreamView:
     """Return the stream that has a home, and no file here. Raises ControlUnreachable."""
-    return _observe(home, StreamView(name=home.name, home=home, specified=bool(has_watched_spec(home))))
+    is_watched = bool(has_watched_spec(home.name, WATCH_FILE.of(home).read()))
+    return _observe(home, StreamView(name=home.name, home=home, specified=is_watched))
 
 
 def _observe(home: StreamHome, view: StreamView) -> StreamView:
@@ -239,7 +240,7 @@ def _observe(home: StreamHome, view: StreamView) -> StreamView:
         driver=driver,
         supervision=SUPERVISION_FILE.of(home).read(),
         watch=watch,
-        has_watched_spec=_has_watched_spec(home.name, watch),
+        has_watched_spec=has_watched_spec(home.name, watch),
         noted=noted if noted is not None and now - noted.at <= PAUSE_KNOWN_MS else None,
         looks=HEALTH_FILE.of(home).read(),
         lineage=view.lineage or LINEAGE_FILE.of(home).read(),
@@ -250,7 +251,7 @@ def _observe(home: StreamHome, view: StreamView) -> StreamView:
     )
     try:
         pending = view.pending if view.spec else pending_operation(home)
-        return replace(view, unfinished=read_unfinished_of(home, pending, driver.owner, now))
+        return replace(view, unfinished=read_unfinished(home, pending, driver.owner, now))
     except SessionizerError:
         if view.spec:
             raise
@@ -308,15 +309,11 @@ def _late_backlog(home: StreamHome, now: int) -> str | None:
     return None
 
 
-def has_watched_spec(home: StreamHome) -> bool | None:
+def has_watched_spec(name: str, watch: WatchRecord | None) -> bool | None:
     """Return whether the spec by which Airflow watched the stream last is still where it was.
 
     None if that is not known: Airflow never watched it, or the folder of its specs is not on this machine.
     """
-    return _has_watched_spec(home.name, WATCH_FILE.of(home).read())
-
-
-def _has_watched_spec(name: str, watch: WatchRecord | None) -> bool | None:
     if watch is None or watch.streams is None or not Path(watch.streams).is_dir():
         return None
     return any((Path(watch.streams) / f"{name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)

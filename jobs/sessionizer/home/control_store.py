@@ -14,8 +14,8 @@ import re
 import secrets
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from fnmatch import filter as fitting
 from pathlib import Path
@@ -77,21 +77,17 @@ class Store:
 
     def names(self) -> list[str]:
         """List the names in the folder."""
-        return cached_read(self._path, "names", self._names)
-
-    def _names(self) -> list[str]:
-        if isinstance(self._path, Path):
-            return os.listdir(self._path)  # noqa: PTH208  a path for each name would cost more than the listing
-        return self._ask(names_below)
+        path = self._path
+        if isinstance(path, Path):
+            # a path for each name would cost more than the listing
+            return cached_read(path, "names", lambda: os.listdir(path))  # noqa: PTH208
+        return cached_read(path, "names", lambda: self._ask(names_below))
 
     def exists(self) -> bool:
         """Whether there is such a file or folder."""
-        return cached_read(self._path, "exists", self._exists)
-
-    def _exists(self) -> bool:
         if isinstance(self._path, Path):
-            return self._path.exists()
-        return self._ask(lambda system, name: bool(system.exists(name)))
+            return cached_read(self._path, "exists", self._path.exists)
+        return cached_read(self._path, "exists", lambda: self._ask(lambda system, name: bool(system.exists(name))))
 
     def replace(self, content: bytes, *, durable: bool) -> None:
         """Replace the file, without a moment at which it is absent. ``durable`` makes it survive a power cut."""
@@ -294,6 +290,15 @@ def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
         return sorted(fitting(Store(folder).names(), pattern))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+@contextmanager
+def reaching_records(path: ControlPath) -> Iterator[None]:
+    """Raise ControlUnreachable or UnreadablePath in place of an OSError of the block, which reads ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise unreachable(path, error) from error
 
 
 def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable | UnreadablePath:

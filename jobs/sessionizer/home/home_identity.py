@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from sessionizer.errors import DamagedFile, HomeCopied
-from sessionizer.home.control_store import Store, record_names, unreachable
+from sessionizer.home.control_store import Store, reaching_records, record_names
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import RecordFile
 from sessionizer.home.roots import STREAMS, ControlPath, uri_of
@@ -111,14 +111,6 @@ def home_id(control: ControlPath) -> str:
     return _identity(control).id
 
 
-def read_identity(control: ControlPath) -> HomeIdentity | None:
-    """Return the identity of the home with that control root, or None if there is no home yet.
-
-    Raises DamagedFile, and ControlUnreachable if it cannot be read just now.
-    """
-    return identity_file(control).require()
-
-
 def require_home_here(control: ControlPath) -> None:
     """Raise HomeCopied if the home was made elsewhere.
 
@@ -140,23 +132,21 @@ def note_home_here(control: ControlPath) -> HomeIdentity:
 
 
 def _identity(control: ControlPath) -> HomeIdentity:
-    known = read_identity(control)
+    known = identity_file(control).require()
     if known is None:
         if _has_lineage(control):
             raise DamagedFile(uri_of(identity_file(control).path), GONE)
         identity_file(control).create(HomeIdentity.at(secrets.token_hex(8), place_of(control)))
-        known = read_identity(control)
+        known = identity_file(control).require()
     assert known is not None  # noqa: S101  it has just been made
     return known
 
 
 def _has_lineage(control: ControlPath) -> bool:
     streams = control / STREAMS
-    try:
+    with reaching_records(streams):
         names = record_names(streams)
         return any(Store(streams / name / CONTROL / "lineage.json").exists() for name in names)
-    except OSError as error:
-        raise unreachable(streams, error) from error
 
 
 def owner_name(stream: str, control: ControlPath) -> str:

@@ -162,6 +162,15 @@ def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreach
     return kind(path, purpose, error.strerror or first_line(error))
 
 
+@contextmanager
+def writing(path: Path, purpose: str) -> Iterator[None]:
+    """Raise UnwritablePath, DiskFull or ControlUnreachable for an OSError of the block, which writes ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, purpose, error) from error
+
+
 def unreadable(path: ControlPath | DataPath, error: PermissionError) -> UnreadablePath:
     """Return the error for a ``path`` that this process may not read: what forbids it, and to whom."""
     shown = uri_of(path)

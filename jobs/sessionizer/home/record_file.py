@@ -20,7 +20,7 @@ from sessionizer.home.names import check_identifier
 from sessionizer.home.roots import ControlPath, DataPath, uri_of
 
 if TYPE_CHECKING:
-    from sessionizer.home.stream_home import LineageHome
+    from sessionizer.home.stream_home import StreamHome
 
 
 Content = TypeVar("Content")
@@ -195,17 +195,6 @@ class RecordFile(Generic[Record]):
         return create_json(self.path, content_to_store(record))
 
 
-class RecordsHome(Protocol):
-    """The part of a ``StreamHome`` that is used here."""
-
-    @property
-    def control(self) -> ControlPath:
-        """The control directory."""
-
-    def lineage(self, lineage: str) -> LineageHome:
-        """Return the directories of ``lineage``."""
-
-
 @dataclass(frozen=True, slots=True)
 class ControlFile(Generic[Record]):
     """A file of each stream's control directory. One with a ``key``, such as a driver's uid, has it in its ``name``."""
@@ -215,12 +204,12 @@ class ControlFile(Generic[Record]):
     key: str = ""
     durable: bool = True
 
-    def of(self, home: RecordsHome, key: str = "") -> RecordFile[Record]:
+    def of(self, home: StreamHome, key: str = "") -> RecordFile[Record]:
         """Return the file of a stream, and of a ``key`` if it has one. Raises InvalidSpec for an invalid key."""
         name = self.name.format(check_identifier(self.key, key)) if self.key else self.name
         return RecordFile(home.control / name, self.kind, self.durable)
 
-    def folder(self, home: RecordsHome) -> ControlPath:
+    def folder(self, home: StreamHome) -> ControlPath:
         """Return the folder of the files of all keys."""
         return (home.control / self.name).parent
 
@@ -232,7 +221,7 @@ class LineageFile(Generic[Record]):
     name: str
     kind: type[Record]
 
-    def of(self, home: RecordsHome, lineage: str) -> RecordFile[Record]:
+    def of(self, home: StreamHome, lineage: str) -> RecordFile[Record]:
         """Return the file of a lineage. Raises InvalidSpec if ``lineage`` is no identifier."""
         return RecordFile(home.lineage(lineage).records / self.name, self.kind)
 

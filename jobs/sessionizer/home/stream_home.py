@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from sessionizer.home.control_store import record_names, unreachable
+from sessionizer.home.control_store import reaching_records, record_names
 from sessionizer.home.data_files import make_writable, make_writable_control
 from sessionizer.home.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.names import IDENTIFIER_PATTERN, STREAMED, TABLES, check_identifier, check_name, is_name
@@ -241,12 +241,10 @@ class StreamHome:
 def stream_homes(platform_home: Path) -> list[StreamHome]:
     """Return the homes of all streams that ever ran, by name. Raises ControlUnreachable, InvalidSpec."""
     folder = control_root(platform_home.absolute()) / STREAMS
-    try:
+    with reaching_records(folder):
         names = record_names(folder)
         if isinstance(folder, Path):
             names = [name for name in names if (folder / name).is_dir()]
-    except OSError as error:
-        raise unreachable(folder, error) from error
     return [StreamHome.of(platform_home, name) for name in names if is_name(name)]
 
 

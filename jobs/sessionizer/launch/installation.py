@@ -17,7 +17,7 @@ from typing import Final
 
 import sessionizer
 from sessionizer.errors import ReleaseBroken
-from sessionizer.home.local_files import TEMPORARY_SUFFIX, unwritable
+from sessionizer.home.local_files import TEMPORARY_SUFFIX, writing
 
 _VERSIONS: Final = """
 import importlib.metadata as m, json, sys
@@ -123,13 +123,12 @@ class PackageArchive:
             return
         half = place.with_name(f".{place.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with zipfile.ZipFile(half, "x") as archive:
-                for name, file in _files(self.package):
-                    archive.writestr(zipfile.ZipInfo(name, A_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
-            half.replace(place)
-        except OSError as error:
-            raise unwritable(place, "the archive of the package", error) from error
+            with writing(place, "the archive of the package"):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with zipfile.ZipFile(half, "x") as archive:
+                    for name, file in _files(self.package):
+                        archive.writestr(zipfile.ZipInfo(name, A_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
+                half.replace(place)
         finally:
             with suppress(OSError):
                 half.unlink(missing_ok=True)

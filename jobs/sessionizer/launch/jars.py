@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.errors import JarsNotFetched
-from sessionizer.home.local_files import unwritable
+from sessionizer.home.local_files import writing
 from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import JVM_LOCALE
 
@@ -71,7 +71,7 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
     missing = missing_jars(list_file_names(folder), stores)
     if not missing:
         return []
-    try:
+    with writing(folder, "the folder of jars"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as part:
             _run_ivy(folder, Path(part), stores)
@@ -81,8 +81,6 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
                 )
             for name in missing:
                 (Path(part) / name).replace(folder / name)
-    except OSError as error:
-        raise unwritable(folder, "the folder of jars", error) from error
     return missing
 
 

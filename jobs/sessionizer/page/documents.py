@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from sessionizer.control.history.files import History, Mark, MarkKind, count_restarts
-from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
+from sessionizer.control.history.sample import PHASES, Sample, bucket_ms, condense
 from sessionizer.control.records.driver_records import Heartbeat, Phase, PositionsRecord
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.control.status.driver_status import State
@@ -85,7 +85,7 @@ class Past:
 
 def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
     """Return all about a stream: its row, findings, notes, history of ``span`` ms, marks and lineages."""
-    every, kept = bucket_ms(span), past.savepoints
+    every, kept = bucket_ms(span, POINTS), past.savepoints
     saved = [mark for mark in past.marks if mark.kind is MarkKind.SAVEPOINT]
     return {
         "at": now,
@@ -118,11 +118,6 @@ def _operation_row(record: OperationRecord) -> dict[str, Any]:
         "failure": record.failure,
         "abandoned_by": record.abandoned_by,
     }
-
-
-def bucket_ms(span: int) -> int:
-    """Return the ms of one point of a chart over ``span`` ms: whole minutes, so that about ``POINTS`` come of it."""
-    return max(1, round(span / POINTS / SAMPLE_MS)) * SAMPLE_MS
 
 
 def table_of(samples: Iterable[Sample]) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
         home = context["task"].project.home_of(request.stream)
         alert = failure_alert(request, context.get("exception"), read_remains(home, request, operation_id(context)))
         now_ms = epoch_ms()
-        unfinished = read_unfinished(home, read_driver(home, now_ms), now_ms)
+        unfinished = read_unfinished(home, pending_operation(home), read_driver(home, now_ms), now_ms)
         if unfinished is not None:
             TOLD_OF_STUCK.is_news(home, unfinished.try_key)  # its stream's watch does not alert users again
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow

@@ -10,6 +10,7 @@ from typing import Final
 
 from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT, Cause
 from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord, read_desired
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State, read_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation, read_unfinished
 from sessionizer.control.timeouts import Timeouts
@@ -262,6 +263,6 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
     return Situation(
         desired=desired,
         driver=driver if driver.uid else None,
-        unfinished=None if is_wanted else read_unfinished(home, driver.owner, now_ms),
+        unfinished=None if is_wanted else read_unfinished(home, pending_operation(home), driver.owner, now_ms),
         unstarted=examine_unstarted(home) if driver.batch_id is None and driver.state in NOT_WORKING else None,
     )

@@ -15,6 +15,7 @@ from sessionizer.control.lease import acquire, fence, holder_beats, read_lease, 
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.records import process_records as process_identity
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
     ExitOutcome,
@@ -266,10 +267,10 @@ def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert (beat.uid, beat.phase) == (lease.uid, Phase.STARTING)
-        unfinished = read_unfinished(home, read_driver(home, epoch_ms()), epoch_ms())
+        unfinished = read_unfinished(home, pending_operation(home), read_driver(home, epoch_ms()), epoch_ms())
         assert unfinished is not None
         assert unfinished.is_at_work
-    assert read_unfinished(home, read_driver(home, epoch_ms()), epoch_ms()) is None
+    assert read_unfinished(home, pending_operation(home), read_driver(home, epoch_ms()), epoch_ms()) is None
 
 
 def test_a_command_that_lost_its_lease_beats_no_more(home: StreamHome) -> None:

@@ -84,16 +84,13 @@ def test_a_path_on_a_full_disk_is_waited_for() -> None:
 
 
 def test_a_spec_that_exists_is_not_made_writable(
-    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
+    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
 ) -> None:
     platform.add("clicks")
     sample = platform.home.parent / "clicks.csv"
     code = main("init", str(sample), "--streams", str(platform.streams), "--home", str(platform.home))
     assert code == errors.UnwritablePath.exit_code
-    assert capsys.readouterr().err.splitlines() == [
-        f"error: cannot write the spec at {platform.streams / 'clicks.yaml'}: it exists, and nothing is replaced",
-        "remedy: name another stream by --name, or move the file away",
-    ]
+    reviewed(capsys.readouterr().err)
 
 
 OF_COMMANDS = [kind for kind in CLASSES if "exit_code" in vars(kind) or kind.__module__ != launch_errors.__name__]

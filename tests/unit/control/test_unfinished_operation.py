@@ -16,7 +16,7 @@ from sessionizer.control.status.unfinished_operation import (
     UNATTENDED_AFTER_MS,
     UnfinishedOperation,
     find_unfinished_operation,
-    read_unfinished_of,
+    read_unfinished,
 )
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, SECOND
@@ -139,12 +139,12 @@ def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> No
 def test_a_command_that_was_killed_before_it_had_a_record_is_named(home: StreamHome) -> None:
     dead = judge_status(DEAD, NOW)
     leave_waiting(home, PENDING)
-    noted = read_unfinished_of(home, None, dead, NOW)
+    noted = read_unfinished(home, None, dead, NOW)
     assert noted is not None
     assert "carry_out" in noted.go_on
     assert f"`{PENDING.command}`" in noted.go_on
     write_operation(home, replace(PENDING, outcome=Ending.ABANDONED))
-    over = read_unfinished_of(home, None, dead, NOW)
+    over = read_unfinished(home, None, dead, NOW)
     assert over is not None
     assert PENDING.command not in over.go_on
 

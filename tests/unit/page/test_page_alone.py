@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sessionizer.control.history.files import KEPT_MS, HistoryWriter, Mark, MarkKind, add_mark
-from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, bucket_ms, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.records.driver_records import (
     HEARTBEAT_FILE,
@@ -35,7 +35,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
 from sessionizer.page.app import COOKIE, listen
-from sessionizer.page.documents import POINTS, bucket_ms
+from sessionizer.page.documents import POINTS
 from sessionizer.page.reader import PageReader
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.pages.page_alone import ENTERED, TOKEN, ask
@@ -162,8 +162,8 @@ def test_a_span_that_is_none(span: str, platform: Platform) -> None:
 
 @pytest.mark.parametrize("span", [60_000, 3_600_000, 21_600_000, 86_400_000, KEPT_MS])
 def test_a_chart_has_no_more_points_than_it_can_show(span: int) -> None:
-    assert bucket_ms(span) % SAMPLE_MS == 0
-    assert span / bucket_ms(span) <= POINTS * 1.5
+    assert bucket_ms(span, POINTS) % SAMPLE_MS == 0
+    assert span / bucket_ms(span, POINTS) <= POINTS * 1.5
 
 
 def test_a_refresh_of_50_streams_is_small(platform: Platform) -> None:

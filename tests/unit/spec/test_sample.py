@@ -197,8 +197,8 @@ def test_a_wrong_choice_names_its_option() -> None:
     others = [InvalidSpec("mapping.client", "sit", "a column"), InvalidSpec("mapping.event_id", "i", "an id")]
     with pytest.raises(InvalidSpec) as refused, name_options(Overrides(key="usr", client="sit")):
         raise InvalidSpec("mapping.key", "usr", "a column of the source: user", others=others)
-    assert str(refused.value) == "--key is 'usr'. Use a column of the source: user"
-    assert remedy_for(refused.value) == "give another --key"
+    assert (refused.value.field, refused.value.value) == ("--key", "usr")
+    assert "--key" in remedy_for(refused.value)
     assert [each.field for each in refused.value.others] == ["--client", "mapping.event_id"]
 
 

@@ -80,7 +80,9 @@ class BatchState:
             contents = read_contents(self.spark, self.state, self.rules, heaviest, group)
             timers = read_timers(self.spark, self.state)
         timers = {number: at for number, at in timers.items() if group in {None, number}}
-        return _groups_json(contents, timers), self._group_lines(contents, timers, heaviest)
+        groups = [{**asdict(each), "timers": list(timers.get(each.key_group, ()))} for each in contents.values()]
+        idle = {str(number): list(at) for number, at in timers.items() if number not in contents}
+        return {"groups": groups, "timers_of_empty_groups": idle}, self._group_lines(contents, timers, heaviest)
 
     def _group_lines(
         self, contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]], heaviest: int
@@ -103,12 +105,6 @@ class BatchState:
             lines += ["", "heaviest key groups", groups_text(contents, timers, heaviest)]
             lines += ["", "heaviest keys", keys_text(keys)]
         return lines
-
-
-def _groups_json(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]]) -> dict[str, Any]:
-    groups = [{**asdict(each), "timers": list(timers.get(each.key_group, ()))} for each in contents.values()]
-    idle = {str(group): list(at) for group, at in timers.items() if group not in contents}
-    return {"groups": groups, "timers_of_empty_groups": idle}
 
 
 if TYPE_CHECKING:
@@ -146,9 +142,10 @@ def compare(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
-    why = f"to compare two states of {stream}"
     with (
-        working_spark("state", stream, master, why, where.data) as spark,
+        working_spark(
+            "state", stream, master, f"starting Spark to compare two states of {stream}", where.data
+        ) as spark,
         reading_state(spark),
     ):
         found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)

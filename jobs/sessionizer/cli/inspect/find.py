@@ -79,7 +79,7 @@ def _look(
     where: StreamHome, keys: Callable[[BatchState], list[str]], master: str | None
 ) -> tuple[list[JsonObject], list[str]]:
     find_retained_batch(where)  # reports an error before Spark starts
-    with working_spark("find", where.name, master, f"to look into {where.name}", where.data) as spark:
+    with working_spark("find", where.name, master, f"starting Spark to look into {where.name}", where.data) as spark:
         kept = BatchState.of(spark, find_retained_batch(where))
         looks = [kept.key(key) for key in keys(kept)]
         kept.found.require_unchanged()

@@ -128,7 +128,7 @@ def show(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     require_known_stream(where)
     find_retained_batch(where, batch)  # reports an error before Spark starts
-    with working_spark("state", stream, master, f"to look into {stream}", where.data) as spark:
+    with working_spark("state", stream, master, f"starting Spark to look into {stream}", where.data) as spark:
         started = time.monotonic()
         kept = BatchState.of(spark, find_retained_batch(where, batch))
         if key is not None:
@@ -221,9 +221,14 @@ def _open(
 
     A batch that the stream has outrun meanwhile is left out.
     """
-    why = f"to look into {count_text(len(batches), 'batch')} of {where.name}"
     held: dict[int, dict[str, Any]] = {}
-    with working_spark("state", where.name, master, why, where.data) as spark:
+    with working_spark(
+        "state",
+        where.name,
+        master,
+        f"starting Spark to look into {count_text(len(batches), 'batch')} of {where.name}",
+        where.data,
+    ) as spark:
         for batch in (each for each in batches if each.is_over):
             try:
                 shown, _ = BatchState.of(spark, find_retained_batch(where, batch.batch_id, found.lineage)).groups(

@@ -246,5 +246,7 @@ def inspect_checkpoint(
 def _count_rows(found: Inspection, master: str | None, folder: DataPath) -> list[dict[str, Any]]:
     from sessionizer.spark.state.restores.table_rows import count_store_rows  # noqa: PLC0415  fast --help
 
-    with working_spark("inspect", "checkpoint", master, "to count the rows of the state", folder) as spark:
+    with working_spark(
+        "inspect", "checkpoint", master, "starting Spark to count the rows of the state", folder
+    ) as spark:
         return count_store_rows(spark, found)

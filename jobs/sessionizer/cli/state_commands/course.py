@@ -197,9 +197,13 @@ class CommandCourse(ABC, Generic[Asked]):
         """Make the plan unless that is done. Carry it out, or resume the pending operation, if the user approves it."""
         from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
 
-        name, where = self.command.name, self.where
-        why, master = f"for the {name} of {where.name}", self.shared.master
-        with self.held(), working_spark(name, where.name, master, why, where.data) as spark:
+        verb, where, master = self.command.name, self.where, self.shared.master
+        with (
+            self.held(),
+            working_spark(
+                verb, where.name, master, f"starting Spark for the {verb} of {where.name}", where.data
+            ) as spark,
+        ):
             runner = self.make_runner(spark)
             if self.pending is not None:
                 approved = self.goes_on(self.pending)

@@ -82,6 +82,11 @@ def minute_of(at_ms: int) -> int:
     return at_ms - at_ms % SAMPLE_MS
 
 
+def bucket_ms(span: int, count: int) -> int:
+    """Return the ms of one part of ``span`` ms: whole minutes, so that about ``count`` parts come of it."""
+    return max(1, round(span / count / SAMPLE_MS)) * SAMPLE_MS
+
+
 def combine(before: Sample, later: Sample, at: int | None = None) -> Sample:
     """Return one sample for both: sums, the longest batch, and the figures that were known last."""
     known = {

@@ -29,7 +29,7 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, unreachable
+from sessionizer.home.control_store import reaching_records, record_names
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, Record, RecordFile, have_folder
 from sessionizer.home.roots import uri_of
@@ -227,10 +227,8 @@ def require_no_operation(home: StreamHome, own: str = "") -> None:
 def read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
     """Read the records of all keys, in the order of the keys. Raises DamagedFile, ControlUnreachable."""
     folder = file.folder(home)
-    try:
+    with reaching_records(folder):
         names = record_names(folder, "[!.]*.json")
-    except OSError as error:
-        raise unreachable(folder, error) from error
     found = (RecordFile(folder / name, file.kind).require() for name in names)
     return [record for record in found if record is not None]
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from sessionizer.errors import HomeNotShared
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import Store, unreachable
+from sessionizer.home.control_store import Store, reaching_records
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, RecordFile
 from sessionizer.home.stream_home import StreamHome
@@ -297,10 +297,8 @@ def stop_requested(home: StreamHome, uid: str) -> bool:
     Raises ControlUnreachable.
     """
     path = STOP_FILE.of(home, uid).path
-    try:
+    with reaching_records(path):
         return Store(path).exists()
-    except OSError as error:
-        raise unreachable(path, error) from error
 
 
 class Vacancy(StrEnum):

@@ -11,7 +11,6 @@ from typing import Final
 from sessionizer.control.records.operation_record import (
     IN_AIRFLOW,
     OperationRecord,
-    pending_operation,
     unbegun_commands,
 )
 from sessionizer.control.records.supervision_records import Desired, DesiredState
@@ -79,20 +78,13 @@ class UnfinishedOperation:
         }
 
 
-def read_unfinished(home: StreamHome, owner: DriverStatus, now_ms: int) -> UnfinishedOperation | None:
-    """Return the unfinished command of the stream, or None. ``owner`` is the observation of the lease's owner.
-
-    Raises DamagedFile, ControlUnreachable.
-    """
-    return read_unfinished_of(home, pending_operation(home), owner, now_ms)
-
-
-def read_unfinished_of(
+def read_unfinished(
     home: StreamHome, pending: OperationRecord | None, owner: DriverStatus, now_ms: int
 ) -> UnfinishedOperation | None:
-    """Return what ``read_unfinished`` does, if the ``pending`` command of the stream is known.
+    """Return the unfinished command of the stream, or None.
 
-    Raises DamagedFile, ControlUnreachable.
+    ``pending``: the operation that is not over. ``owner``: the observation of the lease's owner. Raises DamagedFile,
+    ControlUnreachable.
     """
     early = pending is None and owner.desired.state is DesiredState.MAINTENANCE
     unbegun = next(iter(unbegun_commands(home)), None) if early else None
