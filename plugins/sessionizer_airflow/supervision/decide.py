@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT, Cause
-from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord, read_desired
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord, read_desired
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State, read_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation, read_unfinished
 from sessionizer.control.timeouts import Timeouts
