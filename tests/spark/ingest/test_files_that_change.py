@@ -19,7 +19,7 @@ from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import InvalidSpec, SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import LineageHome
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
+from sessionizer.spark.ingest.timeout_table import TimeoutTable
 from sessionizer.stream_spec.document.source import FilesSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
@@ -288,10 +288,10 @@ def table(spark: SparkSession, home: Path, **rules: Any) -> TimeoutTable | None:
     return TimeoutTable.of(spark, spec(**rules), home, LineageHome(home / "lineage", home / "lineage"))
 
 
-def announcer(spark: SparkSession, home: Path) -> TimeoutAnnouncer:
+def announcer(spark: SparkSession, home: Path) -> TimeoutTable:
     found = table(spark, home, client_timeouts_table="timeouts")
     assert found is not None
-    return TimeoutAnnouncer(found)
+    return found
 
 
 def test_a_table_that_leaves_the_spec_takes_its_timeouts_with_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.files import is_summary
 from sessionizer.spark.ingest.file_source.folder_watch import sizes_of
-from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
+from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles, find_unfit_files
 from sessionizer.spark.ingest.topics import find_other_column
-from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.internals.delta_log import column_ids
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.stream import StreamSpec

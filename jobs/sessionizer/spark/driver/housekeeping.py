@@ -26,7 +26,7 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations
-from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
+from sessionizer.spark.ingest.timeout_table import TimeoutTable
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.sinks.table_check import ChangeWatch
@@ -85,7 +85,7 @@ class Housekeeping:
     def __init__(self, prepared: PreparedQuery, until: Until, say: Callable[[str], None]) -> None:
         self._prepared, self._heartbeat, self._say = prepared, prepared.heartbeat, say
         self._punctuations = prepared.home.punctuations(prepared.lineage)
-        self._timeouts, self._next_timeouts = self._announcer(), 0
+        self._timeouts, self._next_timeouts = self._read_timeouts(), 0
         self._removal = PunctuationRemoval(self._punctuations, prepared.home.checkpoint(prepared.lineage), say)
         self._positions, self._lookups = PositionsWatch(prepared), Lookups(prepared)
         self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
@@ -136,18 +136,13 @@ class Housekeeping:
         every = max(self._prepared.spec.trigger_interval_ms, rules.emit_every_ms or 0)
         return IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
 
-    def _announcer(self) -> TimeoutAnnouncer | None:
+    def _read_timeouts(self) -> TimeoutTable | None:
         """Read clients' timeouts before the query starts, so that its first batch has them."""
-        prepared = self._prepared
-        home = prepared.home
+        prepared, home = self._prepared, self._prepared.home
         table = TimeoutTable.of(prepared.spark, prepared.spec, home.platform, home.lineage(prepared.lineage))
-        if table is None:
-            return None
-        announcer = TimeoutAnnouncer(table)
-        found = announcer.look()
-        if found is not None and announcer.warning is not None:
+        if table is not None and (found := table.look()) is not None and table.warning is not None:
             self._say(found)
-        return announcer
+        return table
 
     def _is_store_due(self) -> bool:
         is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder

@@ -16,10 +16,10 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import BatchFacts, BatchLog, OpenSessions, lag_behind, table_key
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.failures.query_failure import columns_changed
+from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles
 from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_same_columns
-from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.query.assembly import SessionQuery, session_query
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates

@@ -1,9 +1,7 @@
 """SQL expressions of a stream spec, checked before anything starts and unable to kill a stream once it runs.
 
-Days and instants outside of the years 1 to 9999, for which not every reader of the tables has a value.
-
-A Delta table notes the least and the greatest of a column. With one day of the year 10000 among them ``deltalake``
-reads no row of the table.
+Not every reader of the tables has a value for days and instants outside of the years 1 to 9999. A Delta table notes the
+least and the greatest of a column. With one day of the year 10000 among them ``deltalake`` reads no row of the table.
 """
 
 from __future__ import annotations

@@ -3,16 +3,13 @@
 A refused row keeps its place in the stream (it must be written to the quarantine in the same batch) but loses its
 event time, so it can never move the watermark.
 
-The wall clock of a micro-batch, for expressions whose generated code is the same in every batch.
-
 Spark replaces ``current_timestamp()`` by the time in the offset log of the batch, so a replay is judged alike. It would
 write the time as a number into the Java text that it generates, which would then be compiled anew in every batch. The
 clock is therefore a table of one row that is broadcast to the rows (docs/develop/tuning.md).
 
-Check that the open events of a lineage can be read by the current payload (docs/adr/0050).
-
-Columns may come, go and change places, and take a type that has every value of the old one. Other changes are refused
-before anything is written: the state would be unreadable at the next merge, by the old spec as by the new.
+The current payload must be able to take the open events of a lineage (docs/adr/0050). Columns may come, go and change
+places, and take a type that has every value of the old one. Other changes are refused before anything is written: the
+state would be unreadable at the next merge, by the old spec as by the new.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.core.definition.outcome import QuarantineReason
@@ -47,7 +44,6 @@ from sessionizer.spark.ingest.expressions import (
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.internals.trying import try_expression
 from sessionizer.stream_spec.document.rules import Mapping
-from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 _NOW_MS: Final = "_now_ms"
@@ -118,7 +114,9 @@ def guard(rows: DataFrame, spec: StreamSpec) -> Guarded:
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_map_columns(rows, spec), RAW, POSITION, FAULT)
     has_watermark = spec.rules.clock.has_watermark
-    as_line = came_as_line(spec.source)
+    source = spec.source
+    # the size and the encoding of a line were checked before it was parsed
+    as_line = source.format == "socket" or (source.format == "files" and source.encoding in {"json", "text"})
     reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
     judged = clock.add_clock(mapped).withColumn(REASON, reason)
     valid = F.col(REASON).isNull()
@@ -169,28 +167,18 @@ def _map_columns(rows: DataFrame, spec: StreamSpec) -> list[Column]:
         return F.lit(None).cast(kind) if sql is None else try_expression(rows, sql).cast(kind)
 
     mapping = spec.mapping
+    timeout = optional(mapping.timeout_ms, "bigint")
+    # sums with a clock would overflow. ``least`` takes a null for absent
+    capped = F.when(timeout > NEVER_MS, F.lit(NEVER_MS)).otherwise(timeout)
     return [
         optional(mapping.key, "string").alias(schema.KEY),
         optional(mapping.client, "string").alias(schema.CLIENT),
         optional(mapping.event_time, "timestamp").alias(EVENT_TIME),
         optional(mapping.event_id, "string").alias(schema.EVENT_ID),
         F.coalesce(optional(mapping.closes, "boolean"), F.lit(False)).alias(schema.CLOSES),  # noqa: FBT003  lit has no keyword
-        _cap_at_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
+        capped.alias(schema.TIMEOUT),
         *(try_expression(rows, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
     ]
-
-
-def _cap_at_never(timeout: Column) -> Column:
-    """Cap a timeout at ``NEVER_MS``, because sums with a clock would overflow.
-
-    Not ``least``: that takes a null for absent.
-    """
-    return F.when(timeout > NEVER_MS, F.lit(NEVER_MS)).otherwise(timeout)
-
-
-def came_as_line(source: Source) -> bool:
-    """Whether each row of ``source`` is a line of text, whose size and encoding were checked before it was parsed."""
-    return source.format == "socket" or (source.format == "files" and source.encoding in {"json", "text"})
 
 
 def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
@@ -223,29 +211,23 @@ def _format_as_json(mapped: DataFrame) -> Column:
 def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_checks: Checks) -> Column:
     """Return the first fault of a mapped row, null if it has none."""
     reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
+    at = F.unix_millis(EVENT_TIME)
+    of_time: Checks = [
+        (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),
+        (at <= 0, QuarantineReason.NON_POSITIVE_EVENT_TIME),
+        (at > clock.now_ms + F.lit(spec.rules.future_tolerance_ms), QuarantineReason.FUTURE_EVENT_TIME),
+    ]
     checks = [
         *value_checks,
         (F.col(schema.KEY).isNull(), QuarantineReason.NULL_KEY),
         (F.col(schema.EVENT_ID).isNull(), QuarantineReason.NULL_EVENT_ID),
-        *_event_time_checks(spec, clock),
+        *(of_time if spec.rules.clock.has_watermark else []),
         (F.col(schema.TIMEOUT) <= 0, QuarantineReason.NON_POSITIVE_TIMEOUT),
         *year_checks,
     ]
     for wrong, name in checks:
         reason = reason.when(wrong, F.lit(name.value))
     return reason
-
-
-def _event_time_checks(spec: StreamSpec, clock: BatchClock) -> Checks:
-    if not spec.rules.clock.has_watermark:
-        return []
-    latest = clock.now_ms + F.lit(spec.rules.future_tolerance_ms)
-    at = F.unix_millis(EVENT_TIME)
-    return [
-        (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),
-        (at <= 0, QuarantineReason.NON_POSITIVE_EVENT_TIME),
-        (at > latest, QuarantineReason.FUTURE_EVENT_TIME),
-    ]
 
 
 TIME_MODE: Final = "rules.time_mode"
@@ -274,23 +256,20 @@ def require_in_reach(payload: StructType, kept: KeptTypes) -> None:
     """Raise InvalidSpec if a column of ``payload`` cannot take the types that open events may have, by ``kept``."""
     for column in payload:
         for before in kept.payload.get(column.name, []):
-            _require_in_reach(column, StructType.fromJson(struct_of(column.name, before))[column.name])
+            old = StructType.fromJson(struct_of(column.name, before))[column.name]
+            found = unfit(*(arrow_fields(StructType([each]))[0].type for each in (old, column)))
+            if found is not None:
+                inside = f" at {'.'.join(found.path)}" if found.path else ""
+                allowed = (
+                    f"{sql_type(found.before)}{inside}, which open events may have, or a type that has each of its "
+                    "values. Give a column of another type another name"
+                )
+                raise InvalidSpec(f"mapping.payload.{column.name}", sql_type(found.now), allowed)
 
 
 def types_of(payload: StructType) -> dict[str, object]:
     """Return the types of its columns as Spark writes them in JSON."""
     return {field.name: field.dataType.jsonValue() for field in payload}
-
-
-def _require_in_reach(now: StructField, before: StructField) -> None:
-    found = unfit(*(arrow_fields(StructType([column]))[0].type for column in (before, now)))
-    if found is not None:
-        inside = f" at {'.'.join(found.path)}" if found.path else ""
-        allowed = (
-            f"{sql_type(found.before)}{inside}, which open events may have, or a type that has each of its values. "
-            "Give a column of another type another name"
-        )
-        raise InvalidSpec(f"mapping.payload.{now.name}", sql_type(found.now), allowed)
 
 
 def sql_type(kind: pa.DataType) -> str:

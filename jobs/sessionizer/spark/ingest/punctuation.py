@@ -3,11 +3,9 @@
 Each is one JSON file, complete before its name appears. Being a source, it is in Spark's offset log: a
 replay sees the same control rows in the same batch.
 
-Removal of punctuations whose batch is committed and no longer kept.
-
-The batches that Spark keeps can be replayed (``spark.proof``), which needs their punctuations.
-
-Not left to Spark (``cleanSource``): it tries to remove the last ones again after each batch, and warns that it cannot.
+A punctuation is removed when its batch is committed and no longer kept, because the batches that Spark keeps can be
+replayed (``spark.proof``). Not left to Spark (``cleanSource``): it tries to remove the last ones again after each
+batch, and warns that it cannot.
 """
 
 from __future__ import annotations

@@ -23,13 +23,12 @@ from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.file_source.files import Reader, literal, read_files
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
-from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
+from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles, drop_files, find_unfit_files
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, SchemaIds, find_writers
-from sessionizer.spark.ingest.unreadable_files import UnreadableFiles, drop_files
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 ISOLATION: Final = "kafka.isolation.level"
@@ -70,7 +69,11 @@ def read_source(
             records = reader.format("kafka").options(**kafka_options(source)).load()
             return _parse_records(records, source, max_event_bytes, schema_ids)
         case "socket":
-            return _socket(reader, source, max_event_bytes)
+            lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
+            lines = lines.select("value", F.lit(None).cast("string").alias(POSITION))
+            return parse_lines(
+                drop_blank_lines(lines, source.encoding), source.encoding, source.columns, {}, max_event_bytes
+            )
 
 
 def check_reachable(source: Source, timeout_s: float = 5.0) -> None:
@@ -189,12 +192,6 @@ def _environment(field: str, name: str) -> str:
     if value is None:
         raise InvalidSpec(field, name, "the name of a set environment variable")
     return value
-
-
-def _socket(reader: Reader, source: SocketSource, max_event_bytes: int) -> DataFrame:
-    lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
-    lines = drop_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
-    return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
 
 
 def batch_limits(source: Source) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
-from sessionizer.errors import InvalidSpec, TransientError
+from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import JsonObject, add_stamp, content_of
 from sessionizer.home.record_file import read_json, write_json
 from sessionizer.home.roots import ControlPath, DataPath, resolve_place
@@ -27,14 +27,6 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 
 MOST_SHOWN: Final = 10
 _TIMEOUTS: Final = "timeouts"
-
-
-class TimeoutsUnread(TransientError):
-    """The table at ``location`` cannot be read just now: ``cause``."""
-
-    message = "cannot read the table of timeouts at {0.location}: {0.cause}"
-    location: str
-    cause: str
 
 
 @dataclass(slots=True)
@@ -50,6 +42,7 @@ class TimeoutTable:
     inline_ms: dict[str, int]
     announced: ControlPath
     punctuations: DataPath
+    _told: bool = False
 
     @classmethod
     def of(
@@ -76,10 +69,10 @@ class TimeoutTable:
     def announce_changes(self) -> dict[str, int]:
         """Pass on the changes since the last call, and return them (client to ms). Idempotent, safe to kill.
 
-        Raises TimeoutsUnread if the table cannot be read just now. Then the timeouts passed on before hold.
+        Raises PySparkException, JavaError if the table cannot be read. Then the timeouts passed on before hold.
         """
         known = read_announced_timeouts(self.announced)
-        current = self._read()
+        current = {} if self.location is None else read_timeout_table(self.spark, self.location)
         changes = find_changed_timeouts(known, current, self.inline_ms, self.default_ms)
         if changes:
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
@@ -87,13 +80,28 @@ class TimeoutTable:
             write_json(self.announced, announcement({**known, **changes}))
         return changes
 
-    def _read(self) -> dict[str, int]:
-        if self.location is None:
-            return {}
+    def look(self) -> str | None:
+        """Pass on changes, and return a line if there are any, if the table cannot be read, or can be read again.
+
+        An unreadable table is reported once, and does not end the driver.
+        """
         try:
-            return read_timeout_table(self.spark, self.location)
+            changes = self.announce_changes()
         except (PySparkException, JavaError) as error:
-            raise TimeoutsUnread(self.location, java_message(error)) from error
+            told, self._told = self._told, True
+            unread = f"cannot read the table of timeouts at {self.location}: {java_message(error)}"
+            return None if told else f"{unread}. The known timeouts stay in force"
+        recovered, self._told = self._told, False
+        if changes:
+            return f"timeouts changed from the next event on: {_shown(changes)}"
+        return "the table of timeouts can be read again" if recovered else None
+
+    @property
+    def warning(self) -> str | None:
+        """Current problem, None if there is none."""
+        if not self._told:
+            return None
+        return "the table of client timeouts cannot be read: the timeouts that were read last apply"
 
 
 def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
@@ -108,33 +116,6 @@ def read_announced_timeouts(file: ControlPath) -> dict[str, int]:
     """
     known = content_of(file, read_json(file) or {}, _TIMEOUTS)
     return {client: int(str(timeout)) for client, timeout in known.items()}
-
-
-class TimeoutAnnouncer:
-    """Repeated announcement of the table. An unreadable table is reported once, and does not end the driver."""
-
-    def __init__(self, table: TimeoutTable) -> None:
-        self._table = table
-        self._told = False
-
-    def look(self) -> str | None:
-        """Return a line if timeouts changed, if the table cannot be read, or if it can be read again. Else None."""
-        try:
-            changes = self._table.announce_changes()
-        except TimeoutsUnread as error:
-            told, self._told = self._told, True
-            return None if told else f"{error}. The known timeouts stay in force"
-        recovered, self._told = self._told, False
-        if changes:
-            return f"timeouts changed from the next event on: {_shown(changes)}"
-        return "the table of timeouts can be read again" if recovered else None
-
-    @property
-    def warning(self) -> str | None:
-        """Current problem, None if there is none."""
-        if not self._told:
-            return None
-        return "the table of client timeouts cannot be read: the timeouts that were read last apply"
 
 
 def _shown(changes: Mapping[str, int]) -> str:

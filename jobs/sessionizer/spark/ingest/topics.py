@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -92,19 +93,17 @@ def ask_until_settled(
 
 def require_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
     """Return the ids in ``answers``. Raises SourceMissing, SourceForbidden for the first topic that cannot be read."""
-    found = {name: require_topic(stream, brokers, name, answer).id for name, answer in answers.items()}
-    return {name: topic for name, topic in found.items() if topic is not None}
-
-
-def require_topic(stream: str, brokers: str, name: str, answer: Topic | Fault) -> Topic:
-    """Return the topic that was described. Raises SourceMissing, SourceForbidden."""
-    if isinstance(answer, Topic):
+    found = {}
+    for name, answer in answers.items():
+        if isinstance(answer, Fault):
+            if answer.exception in _MISSING:
+                raise SourceMissing(stream, FIELD, name, brokers)
+            raise SourceForbidden(stream, FIELD, name, brokers, f"{answer.exception}: {answer.detail}")
         if not answer.readable:
             raise SourceForbidden(stream, FIELD, name, brokers, "it has the right DESCRIBE and lacks READ")
-        return answer
-    if answer.exception in _MISSING:
-        raise SourceMissing(stream, FIELD, name, brokers)
-    raise SourceForbidden(stream, FIELD, name, brokers, f"{answer.exception}: {answer.detail}")
+        if answer.id is not None:
+            found[name] = answer.id
+    return found
 
 
 READ_BY_PRESENT_COLUMNS: Final = (
@@ -123,7 +122,9 @@ def source_ids(spark: SparkSession, stream: str, source: Source, platform: Path)
         case "kafka":
             return topic_ids(spark, stream, source)
         case "delta":
-            found = _table_id(spark, resolve_place(source.path, platform))
+            found = None
+            with suppress(PySparkException, JavaError):  # the reader that comes next says why it cannot be read
+                found = table_id(spark, resolve_place(source.path, platform))
             return {} if found is None else {source.path: found}
         case "files" | "socket":
             return {}
@@ -181,11 +182,3 @@ def find_other_column(
     uses_any = any(word.kind is WordKind.UNKNOWN for word in words)
     changed = (path for path, name in before.items() if now.get(path, name) != name)
     return next((".".join(path) for path in changed if uses_any or path[0] in used), None)
-
-
-def _table_id(spark: SparkSession, location: str) -> str | None:
-    """Return None for a table that cannot be read. The reader that comes next says why."""
-    try:
-        return table_id(spark, location)
-    except (PySparkException, JavaError):
-        return None

@@ -32,9 +32,9 @@ from sessionizer.lineage.fingerprint import require_readable_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, waiting_migrations
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.file_source.folder_watch import sizes_of
+from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_source
-from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.query.assembly import SessionQuery, session_query
 from sessionizer.spark.sinks.examine import Examined, examine

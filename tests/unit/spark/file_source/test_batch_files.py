@@ -21,8 +21,12 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest.file_source import folder_watch
 from sessionizer.spark.ingest.file_source.files import checksum_options, csv_options
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, PassedOver, files_passed_over, look_at_folder
-from sessionizer.spark.ingest.file_source.unfit_files import first_csv_line, header_problem, other_headers
-from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
+from sessionizer.spark.ingest.file_source.unfit_files import (
+    UnreadableFiles,
+    first_csv_line,
+    header_problem,
+    other_headers,
+)
 from sessionizer.stream_spec.document.source import FilesSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.fixtures.reviewed import Reviewed

@@ -81,7 +81,9 @@ def parse_csv_lines(
     lines: DataFrame, columns: StructType, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:
     """Return rows of the declared ``columns`` with their faults, of lines that are no header, comment or blank."""
-    records = _drop_comments(lines, options.get("comment"))
+    records = lines.where(F.btrim("value", F.lit(_BLANKS)) != "")
+    if comment := options.get("comment"):
+        records = records.where(~F.startswith("value", F.lit(comment)))
     parser = _Parser(options, max_event_bytes)
     if is_option_on(options, "header"):
         records = records.where(~_is_header(columns, parser))
@@ -129,16 +131,8 @@ class _Parser:
         return F.when(self.fits, F.from_csv(record, with_ours.toDDL(), {**others, **permissive}))
 
 
-def _drop_comments(lines: DataFrame, comment: str | None) -> DataFrame:
-    records = lines.where(F.btrim("value", F.lit(_BLANKS)) != "")
-    return records.where(~F.startswith("value", F.lit(comment))) if comment else records
-
-
 def _text_columns(columns: StructType) -> StructType:
-    texts = StructType()
-    for name in columns.names:
-        texts = texts.add(name, StringType())
-    return texts
+    return StructType([StructField(name, StringType()) for name in columns.names])
 
 
 def _unfit_reason(columns: StructType, parser: _Parser) -> Column:
@@ -186,7 +180,8 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
 
     Raises InvalidSpec for invalid columns.
     """
-    reader_options = {name: value for name, value in source.options.items() if _is_of_folder(name, source.encoding)}
+    of_folder = {name for name in source.options if (row := find_options(name, source.encoding)) and row.of_folder}
+    reader_options = {name: value for name, value in source.options.items() if name in of_folder}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
     reader = reader.options(**_NEVER_TOO_OLD).options(**checksum_options(path)).options(**reader_options)
     of_lines = {name: value for name, value in parser_options.items() if name.lower() == _LINE_SEPARATOR}
@@ -221,11 +216,6 @@ def _hashable(field: StructField) -> Column:
 def is_summary(source: FilesSource, uri: str) -> bool:
     """Whether the file only tells of other Parquet files, so its rows are not read."""
     return source.encoding == "parquet" and re.search(_SUMMARY, uri) is not None
-
-
-def _is_of_folder(option: str, encoding: str) -> bool:
-    row = find_options(option, encoding)
-    return row is not None and row.of_folder
 
 
 def checksum_options(place: str) -> dict[str, str]:
@@ -265,9 +255,15 @@ def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str
         if isinstance(field.dataType, TimestampType)
     ]
     no_moment = reduce(operator.or_, unfit, F.lit(False))  # noqa: FBT003  lit has no keyword
+    kept = [CORRUPT, *(field.name for field in columns if isinstance(field.dataType, StringType))]
+    found = [F.coalesce(F.col(f"`{name}`"), F.lit("")) for name in kept]
+    size = sum((F.octet_length(text) for text in found), F.lit(0))
+    # the reader replaced bytes that were no UTF-8. The record itself is gone
+    replaced = (F.contains(text, F.lit(_REPLACEMENT)) for text in found)
+    was_replaced = reduce(operator.or_, replaced, F.lit(False))  # noqa: FBT003  lit has no keyword
     fault = (
-        F.when(_bytes(columns) > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
-        .when(_was_replaced(columns), F.lit(QuarantineReason.INVALID_UTF8.value))
+        F.when(size > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
+        .when(was_replaced, F.lit(QuarantineReason.INVALID_UTF8.value))
         .when(F.col(CORRUPT).isNotNull(), _csv_fault(columns, options))
         .when(no_moment, F.lit(QuarantineReason.WRONG_TYPE.value))
     )
@@ -289,29 +285,9 @@ def _csv_value(field: StructField, options: dict[str, str]) -> Column:
 
 def _csv_fault(columns: StructType, options: dict[str, str]) -> Column:
     """Return the fault of a CSV record. One that fits columns of text has a value of another type."""
-    texts = StructType()
-    for name in columns.names:
-        texts = texts.add(name, StringType())
+    texts = _text_columns(columns)
     permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     unfit = F.from_csv(F.col(CORRUPT), texts.add(CORRUPT, StringType()).toDDL(), {**options, **permissive})
     return F.when(unfit[CORRUPT].isNull(), F.lit(QuarantineReason.WRONG_TYPE.value)).otherwise(
         QuarantineReason.MALFORMED.value
     )
-
-
-def _texts(columns: StructType) -> list[Column]:
-    names = [CORRUPT, *(field.name for field in columns if isinstance(field.dataType, StringType))]
-    return [F.coalesce(F.col(f"`{name}`"), F.lit("")) for name in names]
-
-
-def _bytes(columns: StructType) -> Column:
-    """Return a record's size, as far as it is text."""
-    return sum((F.octet_length(text) for text in _texts(columns)), F.lit(0))
-
-
-def _was_replaced(columns: StructType) -> Column:
-    """Return the condition that the reader replaced bytes that were no UTF-8. The record itself is gone."""
-    found = F.lit(False)  # noqa: FBT003  lit has no keyword
-    for text in _texts(columns):
-        found |= F.contains(text, F.lit(_REPLACEMENT))
-    return found

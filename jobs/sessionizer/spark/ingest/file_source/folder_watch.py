@@ -132,7 +132,10 @@ class FolderWatch:
     def look(self) -> list[str]:
         """Return lines that were not said before. A folder or list that cannot be read gives none."""
         with suppress(OSError, StoreUnreachable, ValueError, KeyError):
-            self._learn()
+            files, self._read_until = read_files_since(self.checkpoint, self._read_until)
+            self._taken |= {unquote(urlparse(file.uri).path): file.changed_at for file in files}
+            for path in list(self._taken)[:-LOOKED_AT]:  # of many files only the newest are kept
+                del self._taken[path]
             options = {name.lower(): value for name, value in self.source.options.items()}
             recursive = options.get(RECURSIVE, "").lower() == "true"
             unread = look_at_folder(
@@ -145,14 +148,6 @@ class FolderWatch:
             return news
         return []
 
-    def _learn(self) -> None:
-        """Read what Spark has noted since the last look. Of many files only the newest are kept."""
-        files, self._read_until = read_files_since(self.checkpoint, self._read_until)
-        for file in files:
-            self._taken[unquote(urlparse(file.uri).path)] = file.changed_at
-        for path in list(self._taken)[:-LOOKED_AT]:
-            del self._taken[path]
-
 
 def files_passed_over(source: Source, platform_home: Path) -> str | None:
     """Say how many files of a local folder are not read because of their names.
@@ -162,17 +157,13 @@ def files_passed_over(source: Source, platform_home: Path) -> str | None:
     if source.format != "files" or "://" in (folder := resolve_place(source.path, platform_home)):
         return None
     with suppress(OSError), os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in islice(entries, LOOKED_AT) if _is_passed_over(entry))
+        hidden = (entry for entry in islice(entries, LOOKED_AT) if entry.name.startswith(_HIDDEN) and entry.is_file())
+        # a writer leaves such marks beside its files
+        names = sorted(each.name for each in hidden if each.name != "_SUCCESS" and not each.name.endswith(".crc"))
         if names:
             files, shown = count_is(len(names), "file"), ", ".join(names[:3])
             return f"{files} not read in {folder}: names that begin with _ or . are hidden ({shown})"
     return None
-
-
-def _is_passed_over(entry: os.DirEntry[str]) -> bool:
-    """Whether the file is hidden, and no mark that a writer left beside its files."""
-    is_mark = entry.name == "_SUCCESS" or entry.name.endswith(".crc")
-    return entry.name.startswith(_HIDDEN) and not is_mark and entry.is_file()
 
 
 def sizes_of(spark: SparkSession, uris: Sequence[str]) -> dict[str, int | None]:

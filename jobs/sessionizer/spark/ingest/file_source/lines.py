@@ -3,8 +3,6 @@
 ``_raw`` (string): the row as it came, if it came as text. ``_position`` (string): where it was read. ``_fault``
 (string): why it cannot be parsed, null if it can, a value of ``QuarantineReason``.
 
-Texts that are only a time of day, in columns that a parser of Spark reads as timestamps.
-
 Spark makes ``10:00`` a moment of the day on which it is read. The parsed value no longer shows it. A record that may
 have such a text is therefore parsed once more, with texts in place of timestamps.
 """
@@ -154,18 +152,10 @@ def _json_fault() -> Column:
     fault = F.when(
         unfit, F.when(is_object, QuarantineReason.WRONG_TYPE.value).otherwise(QuarantineReason.MALFORMED.value)
     )
-    return fault.when(_has_more(), QuarantineReason.MALFORMED.value)
-
-
-def _has_more() -> Column:
-    """Return the condition that something follows the object, such as a second one.
-
-    Spark reads the first and drops the rest.
-
-    Most objects are flat: they end with their only brace, and need no second look.
-    """
+    # Spark reads the first of several objects and drops the rest. Most objects are flat: they end with their only brace
     flat = F.instr("value", "}") == F.length("value")
-    return ~(flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1))
+    is_alone = flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1)
+    return fault.when(~is_alone, QuarantineReason.MALFORMED.value)
 
 
 def parse_column_schema(columns: str | None) -> StructType:

@@ -1,10 +1,7 @@
 """Records of Kafka as rows of the source's columns. A value that cannot be parsed keeps its record, with a fault.
 
-``_raw`` of values in bytes is base64.
-
-Messages of Protobuf as rows, by Google's library in the Python workers (docs/adr/0154).
-
-A field that is not in the bytes is null, as with Spark's ``from_protobuf``.
+``_raw`` of values in bytes is base64. Messages of Protobuf are parsed by Google's library in the Python workers
+(docs/adr/0154). A field that is not in the bytes is null, as with Spark's ``from_protobuf``.
 """
 
 from __future__ import annotations

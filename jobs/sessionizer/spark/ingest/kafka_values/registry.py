@@ -124,7 +124,8 @@ class RegistryClient:
     def _get(self, url: str) -> tuple[int, bytes]:
         """Return the code and the content of an answer. Redirects are not followed: the login is for this registry."""
         user, _, password = (self.login or "").partition(":")
-        client = httpx.Client(timeout=WITHIN_S, verify=_system_certificates(), headers={"Accept": _ACCEPT})
+        # httpx does not ask the machine's own authorities by default
+        client = httpx.Client(timeout=WITHIN_S, verify=_certificates(), headers={"Accept": _ACCEPT})
         begun, content = time.monotonic(), b""
         with client, client.stream("GET", url, auth=(user, password) if self.login else None) as answer:
             for part in answer.iter_bytes():
@@ -136,10 +137,7 @@ class RegistryClient:
         return answer.status_code, content
 
 
-@cache
-def _system_certificates() -> ssl.SSLContext:
-    """Return the machine's own authorities, which httpx does not ask by default. Reading them takes a while."""
-    return ssl.create_default_context()
+_certificates: Final = cache(ssl.create_default_context)
 
 
 MOST_ASKED: Final = 1_000
