@@ -20,8 +20,8 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, StreamBegun
-from sessionizer.spark.history.history_reader import HistoryResults
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
+from sessionizer.spark.history.seed_runner import HistoryResults
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
@@ -293,14 +293,14 @@ def test_what_a_run_takes_that_was_overtaken_is_not_gone_on_with(
 
     def after_another_run(*arguments: Any) -> Guarded:
         with monkeypatch.context() as undone:
-            undone.setattr("sessionizer.spark.history.history_reader.read_history_rows", read_history_rows)
+            undone.setattr("sessionizer.spark.history.seed_runner.read_history_rows", read_history_rows)
             found.append((taken(), Counter(taken().frame(spark).collect())))
         archive(spark, tmp_path, "parquet", everything.live[0])
         return read_history_rows(*arguments)
 
     slow = reader_of(spark, stage, history, NOW, MOMENT_MS)
     with monkeypatch.context() as patched:
-        patched.setattr("sessionizer.spark.history.history_reader.read_history_rows", after_another_run)
+        patched.setattr("sessionizer.spark.history.seed_runner.read_history_rows", after_another_run)
         with pytest.raises(LeaseLost):
             slow.kept(folder, lost)
     ((kept, rows),) = found

@@ -20,9 +20,8 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.spark.history.history_reader import HistoryReader
 from sessionizer.spark.history.history_rows import find_history
-from sessionizer.spark.history.seed_runner import SeedRunner
+from sessionizer.spark.history.seed_runner import HistoryReader, SeedRunner
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
 from sessionizer.state.commands.seeds import Seed, SeedPlan

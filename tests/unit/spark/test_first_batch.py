@@ -22,8 +22,8 @@ from sessionizer.core.wire.codec import decode
 from sessionizer.errors import SourceForbidden, SourceMissing
 from sessionizer.home.json_record import add_stamp
 from sessionizer.spark.driver.lookups import Oldest, add_retention
-from sessionizer.spark.history.history_reader import spec_of_history
 from sessionizer.spark.history.read import FirstBatch
+from sessionizer.spark.history.seed_runner import spec_of_history
 from sessionizer.spark.ingest.source import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits
 from sessionizer.spark.ingest.topics import ASKED, ask_until_settled, kafka_settings, require_ids, topics_of
 from sessionizer.spark.internals.kafka_admin import Fault, Topic

@@ -337,8 +337,8 @@ class SeedCourse(OfFile):
 
         Raises StreamBegun for a stream that has begun, unless it starts over, and PlanChanged.
         """
-        from sessionizer.spark.history.history_reader import spec_of_history  # noqa: PLC0415  fast --help
         from sessionizer.spark.history.history_rows import find_history  # noqa: PLC0415
+        from sessionizer.spark.history.seed_runner import spec_of_history  # noqa: PLC0415  fast --help
 
         command, pending, name = self.command, self.pending, self.where.name
         leaves = (pending.lineage_from or None) if pending else active_lineage(self.where)
@@ -364,8 +364,7 @@ class SeedCourse(OfFile):
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Seed]:
         """Return the runner."""
-        from sessionizer.spark.history.history_reader import HistoryReader  # noqa: PLC0415  fast --help
-        from sessionizer.spark.history.seed_runner import SeedRunner  # noqa: PLC0415  fast --help
+        from sessionizer.spark.history.seed_runner import HistoryReader, SeedRunner  # noqa: PLC0415  fast --help
         from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
 
         spec, platform = self.read_spec, self.where.platform

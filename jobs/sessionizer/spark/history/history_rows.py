@@ -42,14 +42,6 @@ class JdbcTable:
     table: str
     user: str | None
 
-    def require_no_secret(self, field: str) -> None:
-        """Raise InvalidSpec for a URL with a password, because it would be in the list of processes, and be kept."""
-        shown = url_without_secret(self.url)
-        if shown is not None:
-            raise InvalidSpec(
-                field, shown, f"a URL without a password. Put the password into {PASSWORD} in the environment"
-            )
-
 
 def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
     """Read the rows as they are now. Raises SourceUnreachable if the database does not answer."""
@@ -176,9 +168,11 @@ def _stored_at(
     if given.startswith(DATABASE):
         if table is None:
             raise InvalidSpec("--table", None, "the name of a table or view, because the history is in a database")
-        found_there = JdbcTable(given, table, user)
-        found_there.require_no_secret(FIELD)
-        return HistoryPlace("jdbc", given, f"table {table}"), found_there
+        # a password would be in the list of processes, and be kept
+        if (shown := url_without_secret(given)) is not None:
+            allowed = f"a URL without a password. Put the password into {PASSWORD} in the environment"
+            raise InvalidSpec(FIELD, shown, allowed)
+        return HistoryPlace("jdbc", given, f"table {table}"), JdbcTable(given, table, user)
     if table is not None or user is not None:
         raise InvalidSpec("--table", table, f"Omit it, because the history is no database ({DATABASE}…)")
     if given == SOURCE:
@@ -211,7 +205,9 @@ def read_history_rows(spark: SparkSession, spec: StreamSpec, source: Reader, pla
     """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
     if isinstance(source, JdbcTable | UserQuery):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
-        guarded = guard(_add_source_columns(_rows_of(spark, source)), as_a_table)
+        nothing = F.lit(None).cast("string")
+        rows = _rows_of(spark, source).select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
+        guarded = guard(rows, as_a_table)
         # a database has no versions: rows that are needed twice must be read once
         return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
@@ -237,11 +233,6 @@ def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
             return spark.read.format("delta").options(**source.options).load(source.path)
 
 
-def _add_source_columns(rows: DataFrame) -> DataFrame:
-    nothing = F.lit(None).cast("string")
-    return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
-
-
 def read_to_now(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, scratch: DataPath, take: Callable[[Guarded], None]
 ) -> HistoryPosition:
@@ -249,7 +240,10 @@ def read_to_now(
 
     ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
     """
-    rows = read_source(spark, _start_at_beginning(spec.source), platform_home, spec.rules.max_event_bytes, stream=True)
+    source = spec.source
+    if source.format == "kafka":
+        source = source.model_copy(update={"starting_offsets": "earliest"})
+    rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=True)
     guarded = guard(rows, spec)
 
     def take_batch(batch: DataFrame, _number: int) -> None:
@@ -262,11 +256,6 @@ def read_to_now(
         return HistoryPosition()
     seen = tuple(read_seen_files(scratch, 0)) if spec.source.format == "files" else ()
     return HistoryPosition(read_planned_batch(scratch, 0).ends.get(EVENTS), seen)
-
-
-def _start_at_beginning(source: Source) -> Source:
-    """Return the source with its beginning as the start, in place of the start that a stream of it would have."""
-    return source.model_copy(update={"starting_offsets": "earliest"}) if source.format == "kafka" else source
 
 
 def _files(source: Source, folder: str, names: Iterable[str], field: str) -> FilesSource:

@@ -1,14 +1,13 @@
 """A stream's history on disk, through its mapping and the guard, to sessions at once: ``sessionizer history``.
 
-A whole history as the first batch of a stream: final sessions leave, open events stay.
-
-The same functions decide as in the stream (``core.key_group``). Keys are divided into as many shares as the history
-needs. Each share is taken at once in one Python worker, as a key group is.
+It is taken as the first batch of a stream: final sessions leave, open events stay. The same functions decide as in the
+stream (``core.key_group``). Keys are divided into as many shares as the history needs. Each share is taken at once in
+one Python worker, as a key group is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -79,7 +78,11 @@ class FirstBatch:
         numbered = guarded.rows.where(F.col(REASON).isNull()).select(
             *columns, group_of(F.col(schema.KEY), shares).alias(_SHARE)
         )
-        of_events = numbered.groupBy(_SHARE).applyInArrow(_taker(self), rows.EMITTED)
+
+        def take(share: pa.Table) -> pa.Table:
+            return self.take(share.drop_columns([_SHARE]).replace_schema_metadata(None))
+
+        of_events = numbered.groupBy(_SHARE).applyInArrow(take, rows.EMITTED)
         refused = guarded.rows.where(F.col(REASON).isNotNull()).select(*rows.QUARANTINE_COLUMNS)
         return of_events.unionByName(refused.mapInArrow(_refuse, rows.EMITTED))
 
@@ -118,13 +121,6 @@ def look(guarded: Guarded) -> SourceFigures:
         if events is None
         else SourceFigures(events["rows"], events["latest_ms"], refused)
     )
-
-
-def _taker(first: FirstBatch) -> Callable[[pa.Table], pa.Table]:
-    def take(share: pa.Table) -> pa.Table:
-        return first.take(share.drop_columns([_SHARE]).replace_schema_metadata(None))
-
-    return take
 
 
 def _refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

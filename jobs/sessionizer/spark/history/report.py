@@ -1,13 +1,11 @@
 """Tables made from a stream's results: sessions_daily for the days that new sessions touch, and stream_history for SQL.
 
-``sessions_daily``: the sessions by day and client, kept up to date for the days that new sessions fell on.
+``sessions_daily``: the sessions by day and client. A Delta stream over ``sessions`` names these days. Their content is
+computed anew from the table itself. So a run that is killed, repeated or overtaken by new sessions ends at the same
+rows.
 
-A Delta stream over ``sessions`` names these days. Their content is computed anew from the table itself. So a run that
-is killed, repeated or overtaken by new sessions ends at the same rows.
-
-``stream_history``: the history of a stream as a Delta table, for SQL. Complete hours are appended, each once.
-
-Delta's transaction names the newest hour that the table has, so a run that is killed or repeated adds nothing twice.
+``stream_history``: the history of a stream as a Delta table. Complete hours are appended, each once. Delta's
+transaction names the newest hour that the table has, so a run that is killed or repeated adds nothing twice.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import retry_conflicts
 from sessionizer.spark.internals.delta_append import Transaction, append_once
-from sessionizer.spark.internals.delta_log import last_version
+from sessionizer.spark.internals.delta_log import last_version, table_id
 from sessionizer.spark.sinks.table_shapes import HISTORY_FIGURES, sessions_daily_shape, stream_history_shape
 from sessionizer.spark.sinks.tables import ensure_table
 
@@ -83,7 +81,7 @@ class DailyReport:
         if not DeltaTable.isDeltaTable(self.spark, self.sessions):
             return None
         ensure_table(self.spark, sessions_daily_shape(self._totals()), self.daily)
-        bookmark = self.bookmarks / f"sessions_daily-{self._id_of_sessions()}"
+        bookmark = self.bookmarks / f"sessions_daily-{table_id(self.spark, self.sessions)}"
         rebuilt = not data_exists(bookmark)
         try:
             dates = self._follow(bookmark)
@@ -123,30 +121,23 @@ class DailyReport:
 
     def _summarize_days(self, sessions: DataFrame) -> DataFrame:
         reasons = [F.count_if(F.col("close_reason") == reason).alias(f"ended_by_{reason}") for reason in CloseReason]
+        measures = [field for field in sessions.schema if field.name in self.measures]
+        numeric = [field.name for field in measures if isinstance(field.dataType, NumericType)]
         return sessions.groupBy("date", "client").agg(
             F.count("*").alias("sessions"),
             F.sum("event_count").alias("events"),
             F.avg("duration_ms").alias("average_duration_ms"),
             F.median("duration_ms").alias("median_duration_ms"),
             *reasons,
-            *(F.sum(name).alias(TOTAL + name) for name in _numeric(sessions.schema, self.measures)),
+            *(F.sum(name).alias(TOTAL + name) for name in numeric),
         )
 
     def _totals(self) -> StructType:
         columns = self._summarize_days(self.spark.read.format("delta").load(self.sessions)).schema
         return StructType([field for field in columns if field.name.startswith(TOTAL)])
 
-    def _id_of_sessions(self) -> str:
-        detail = DeltaTable.forPath(self.spark, self.sessions).detail().select("id").first()
-        assert detail is not None  # noqa: S101  a table has one
-        return str(detail.id)
-
     def _rows_of(self, dates: set[date]) -> int:
         return self.spark.read.format("delta").load(self.daily).where(_is_one_of(dates)).count() if dates else 0
-
-
-def _numeric(columns: StructType, measures: tuple[str, ...]) -> list[str]:
-    return [field.name for field in columns if field.name in measures and isinstance(field.dataType, NumericType)]
 
 
 def _is_one_of(dates: Iterable[date]) -> Column:

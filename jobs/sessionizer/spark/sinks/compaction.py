@@ -108,16 +108,12 @@ def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> Table
     warning, merges = None, True
     if table_property(spark, place.location, _FORGETS) is not None:
         warning = f"it has the property {_FORGETS}: unset it, because a batch may be written twice without it"
-    if place.location.startswith(_S3) and not _has_log_store(spark, place.location.partition(":")[0]):
+    log_store = f"spark.delta.logStore.{place.location.partition(':')[0]}.impl"
+    if place.location.startswith(_S3) and spark.sparkContext.getConf().get(log_store) is None:
         merges, warning = False, "its log on S3 takes one writer: set spark.delta.logStore.s3.impl to merge its files"
     return TablePlan(
         place.name, place.location, _measure(spark, place.location, retention), merges=merges, warning=warning
     )
-
-
-def _has_log_store(spark: SparkSession, scheme: str) -> bool:
-    settings = spark.sparkContext.getConf()
-    return settings.get(f"spark.delta.logStore.{scheme}.impl") is not None
 
 
 def _merge(spark: SparkSession, location: str) -> bool:

@@ -1,11 +1,9 @@
 """Check of the spec against its source: every fault of a stream is found before anything of it is made.
 
-Check that a lineage can go on by a changed spec (docs/adr/0043).
-
-Most changes hold from the next batch on. Changes that would lose events are refused. Some alter a fact of the
-checkpoint, such as the number of key groups or the source. Others alter a batch that was cut short after it had
-written: its rows are in a table, and its state is not committed. Delta skips rows that a table has, while the state
-would follow the new spec.
+A lineage must be able to go on by a changed spec (docs/adr/0043). Most changes hold from the next batch on. Changes
+that would lose events are refused. Some alter a fact of the checkpoint, such as the number of key groups or the source.
+Others alter a batch that was cut short after it had written: its rows are in a table, and its state is not committed.
+Delta skips rows that a table has, while the state would follow the new spec.
 """
 
 from __future__ import annotations

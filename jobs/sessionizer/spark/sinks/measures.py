@@ -1,11 +1,8 @@
 """Measures: SQL aggregates over each finished session's events, as columns of its row.
 
-The inputs of a measure's aggregates, put into columns of their own, from the words of its SQL.
-
-A measure is taken apart into the inputs of its aggregates, the aggregates themselves, and the expression over their
-results. Each is computed in a step of its own. In the first and the last, any part that can fail is tried.
-
-SQL aggregates that are null where evaluating them fails, so that no failure spreads to another aggregate.
+By the words of its SQL a measure is taken apart into the inputs of its aggregates, the aggregates themselves, and the
+expression over their results. Each is computed in a step of its own. In the first and the last, any part that can fail
+is tried. A measure is null where evaluating it fails, and no failure spreads to another one.
 
 An aggregate cannot be wrapped as a mapping is, because only an expression without an aggregate can be tried. Spark
 evaluates its inputs row by row, then its function over the rows, then the expression over the result. So the inputs are
@@ -57,15 +54,6 @@ class _Clauses:
     text: str = ""
     ordered: list[_Tried] = field(default_factory=list)
     condition: _Tried | None = None
-
-
-def rewritten_texts(
-    spark: SparkSession, aggregates: Mapping[str, str]
-) -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
-    """Return columns to add to the rows first, aggregates over them, and results over these, each by its name."""
-    rewriting = _Rewriting(spark)
-    results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
-    return rewriting.inputs, rewriting.calls, results
 
 
 @dataclass(slots=True)
@@ -207,7 +195,9 @@ class GuardedAggregates:
         """Build the checked aggregates by name. Raises ParseException."""
         if not aggregates:
             return cls.none()
-        return cls(*rewritten_texts(spark, aggregates))
+        rewriting = _Rewriting(spark)
+        results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
+        return cls(rewriting.inputs, rewriting.calls, results)
 
     @classmethod
     def none(cls) -> GuardedAggregates:
@@ -220,17 +210,12 @@ class GuardedAggregates:
         found = rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
         if self.results:
             found = found.select(key, *(column.alias(name) for name, column in self.results.items()))
-        return _drop_impossible_years(found)
-
-
-def _drop_impossible_years(found: DataFrame) -> DataFrame:
-    """Return the same measures, null for a day or instant that not every reader has a value for."""
-    columns = {}
-    for each in found.schema:
-        measure = F.col(f"`{each.name}`")
-        if (beyond := find_beyond_years(measure, each.dataType)) is not None:
-            columns[each.name] = F.when(~beyond, measure)
-    return found.withColumns(columns) if columns else found
+        columns = {}  # null for a day or instant that not every reader has a value for
+        for each in found.schema:
+            measure = F.col(f"`{each.name}`")
+            if (beyond := find_beyond_years(measure, each.dataType)) is not None:
+                columns[each.name] = F.when(~beyond, measure)
+        return found.withColumns(columns) if columns else found
 
 
 _SESSION: Final = "_session"

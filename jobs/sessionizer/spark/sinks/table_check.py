@@ -1,10 +1,7 @@
 """Comparison of the state with the tables before a driver writes anything (docs/adr/0123).
 
-The logs of tables are read as files, before Spark starts. Delta is asked if the files do not tell.
-
-Watch for rows that another program adds to a stream's tables, deletes or changes: reported, not refused.
-
-Only the files of the tables' logs are read. A table at a URI that no file system here can read is not watched.
+The logs of tables are read as files, before Spark starts. Delta is asked if the files do not tell. Later changes by
+another program are reported, not refused. A table at a URI that no file system here can read is not watched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The Delta tables of a stream: their names and their documented columns, defined once.
 
-Check that an existing table can take a shape's rows, and which columns it lacks: by types, nothing is read.
-
+Whether an existing table can take a shape's rows, and which columns it lacks, is decided by types. Nothing is read.
 Delta writes rows by name, whatever the order of columns and of the fields of a struct, and fills in null for a column
 that a row does not have. It never takes another type, unless the table's owner has turned on type widening, which many
 readers of Delta tables do not know.
@@ -92,16 +91,11 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
         *(_column(field.name, field.dataType, spec.measures[field.name]) for field in measures),
     ]
     if spec.sink.keep_events:
-        events = from_arrow_type(session_events_type(payload), prefer_timestamp_ntz=False)
+        events = from_arrow_type(schema.session_schema(payload).field("events").type, prefer_timestamp_ntz=False)
         columns.append(_column("events", events, "the session's events in order"))
     columns += _origin("emitted_at", "emitted")
     given_by = dict.fromkeys(measures.names, "measures")
     return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES, given_by)
-
-
-def session_events_type(payload: schema.Payload) -> object:
-    """Return the Arrow type of the column ``events``."""
-    return schema.session_schema(payload).field("events").type
 
 
 def quarantine_shape() -> TableShape:

@@ -1,11 +1,7 @@
-"""Maker of the Delta tables of a stream, which also adds the columns that one lacks.
+"""Maker of the Delta tables of a stream, which also adds the columns that one lacks, and gives them names.
 
-Names of a stream's tables in Spark's catalog, each of an external table at the place that the stream writes to.
-
-Only a job that makes tables asks the catalog: a driver's start, an apply, a seed, a report. Batches and the other
-commands go by the place.
-
-The tables of a stream: made if they are missing, and marked as its own.
+A name in Spark's catalog is that of an external table at the place that the stream writes to. Only a job that makes
+tables asks the catalog: a driver's start, an apply, a seed, a report. Batches and the other commands go by the place.
 
 A table has one owner, a stream of one platform home, and refuses any other writer (docs/adr/0056).
 """
@@ -16,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from delta.tables import DeltaTable, DeltaTableBuilder
+from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -40,13 +36,6 @@ OWNER: Final = "sessionizer.owner"
 
 COMMITS_PER_CHECKPOINT: Final = "50"
 """Delta's default of 10 is for jobs that commit now and then; a stream pays it often (docs/develop/tuning.md)."""
-
-
-def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> None:
-    try:
-        builder.execute()
-    except (PySparkException, JavaError) as error:
-        raise store_failure(error, location, f"the table {shape.name}", java_message(error)) from error
 
 
 def table_exists(spark: SparkSession, name: str, location: str) -> bool:
@@ -105,13 +94,13 @@ def _read_existing_columns(spark: SparkSession, shape: TableShape, location: str
     if not table_exists(spark, shape.name, location):
         return None
     existing = spark.read.format("delta").load(location).schema
-    require_fit(shape, existing, location, may_widen=lambda: _may_widen(spark, location))
+
+    def may_widen() -> bool:
+        properties = DeltaTable.forPath(spark, location).detail().select("properties").first()
+        return properties is not None and properties[0].get("delta.enableTypeWidening") == "true"
+
+    require_fit(shape, existing, location, may_widen)
     return existing
-
-
-def _may_widen(spark: SparkSession, location: str) -> bool:
-    properties = DeltaTable.forPath(spark, location).detail().select("properties").first()
-    return properties is not None and properties[0].get("delta.enableTypeWidening") == "true"
 
 
 def _make(
@@ -122,7 +111,10 @@ def _make(
         owned = {} if owner is None else {OWNER: owner}
         for name, value in {"delta.checkpointInterval": COMMITS_PER_CHECKPOINT, **shape.properties, **owned}.items():
             builder = builder.property(name, value)
-        _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
+        try:
+            builder.addColumns(shape.columns).clusterBy("date").execute()
+        except (PySparkException, JavaError) as error:
+            raise store_failure(error, location, f"the table {shape.name}", java_message(error)) from error
     elif lacks(existing, shape):
         # nothing is appended, the new columns (or fields of events) are added: writes then need not merge schemas
         nothing = spark.createDataFrame([], shape.columns)
@@ -173,23 +165,21 @@ def _require_catalog(spark: SparkSession, table: str) -> None:
 
 
 def _name(spark: SparkSession, name: str, location: str, owner: str) -> None:
-    found = _place_of(spark, name) or _register(spark, name, location)
+    found = _place_of(spark, name)
+    if found is None:
+        try:
+            spark.catalog.createTable(name, path=location, source="delta")
+        except AnalysisException as error:  # another driver may be quicker
+            if "ALREADY_EXISTS" not in java_message(error):
+                raise
+        found = _place_of(spark, name) or _plain(location)
     if found == _plain(location):
         return
     if _owner_of(spark, found) != owner:
         raise InvalidSpec(FIELD, name, f"a name that no other table has, because it names the table at {found}")
     with temporary_settings(spark, _ANY_COLUMNS):
-        spark.sql(f"ALTER TABLE {name} SET LOCATION '{_quote(location)}'")
-
-
-def _register(spark: SparkSession, name: str, location: str) -> str:
-    """Give the table at ``location`` its name. Return the place that has it, because another driver may be quicker."""
-    try:
-        spark.catalog.createTable(name, path=location, source="delta")
-    except AnalysisException as error:
-        if "ALREADY_EXISTS" not in java_message(error):
-            raise
-    return _place_of(spark, name) or _plain(location)
+        quoted = location.replace("\\", "\\\\").replace("'", "\\'")
+        spark.sql(f"ALTER TABLE {name} SET LOCATION '{quoted}'")
 
 
 def _owner_of(spark: SparkSession, location: str) -> str | None:
@@ -222,10 +212,6 @@ def _plain(location: str) -> str:
     return location.rstrip("/")
 
 
-def _quote(location: str) -> str:
-    return location.replace("\\", "\\\\").replace("'", "\\'")
-
-
 def have_tables(
     spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape], *, anew: bool = False
 ) -> None:
@@ -235,25 +221,13 @@ def have_tables(
     DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
     """
     owner, ours = owner_name(home.name, home.control_base), home.streamed_locations(spec.sink.path)
-    if not anew:
-        _require_there(spark, home, spec, ours)
+    for name, location in ours.items() if not anew else ():
+        if not table_exists(spark, name, location) and has_recorded_rows(home, spec.sink.path, name):
+            raise DataAway(home.name, f"the table {name}", location)
     claim_tables(spark, ours, owner, set(list_names(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)
     name_tables(spark, spec.sink.table, home.table_locations(spec.sink.path), owner)
-
-
-def require_own_tables_fit(
-    spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]
-) -> None:
-    """Check the columns of the stream's tables as ``have_tables`` does, and write nothing. Raises InvalidSpec."""
-    require_tables_fit(spark, shapes, home.streamed_locations(spec.sink.path))
-
-
-def _require_there(spark: SparkSession, home: StreamHome, spec: StreamSpec, tables: Mapping[str, str]) -> None:
-    for name, location in tables.items():
-        if not table_exists(spark, name, location) and has_recorded_rows(home, spec.sink.path, name):
-            raise DataAway(home.name, f"the table {name}", location)
 
 
 def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lineages: Collection[str]) -> None:

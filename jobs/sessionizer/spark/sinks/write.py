@@ -3,10 +3,9 @@
 The batch is evaluated first and written after. A batch that Delta already holds is skipped by Delta, and state that was
 never evaluated is never written, which no restart survives (docs/adr/0003).
 
-Unpacking: emitted blobs back into rows, each kind as its table has them. Runs in ``mapInArrow``.
-
-All columns are made in Arrow. Expressions of Spark would be planned anew in every batch, and what differs between
-batches would stand in the code that Spark generates, which would then be compiled anew (docs/develop/tuning.md).
+Emitted blobs are unpacked into rows in ``mapInArrow``, each kind as its table has them. All columns are made in Arrow.
+Expressions of Spark would be planned anew in every batch, and what differs between batches would stand in the code that
+Spark generates, which would then be compiled anew (docs/develop/tuning.md).
 """
 
 from __future__ import annotations

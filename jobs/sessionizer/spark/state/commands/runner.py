@@ -23,7 +23,7 @@ from sessionizer.spark.ingest.expressions import is_same_expression
 from sessionizer.spark.ingest.guard import require_fitting
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import Examined, examine
-from sessionizer.spark.sinks.tables import require_own_tables_fit
+from sessionizer.spark.sinks.tables import require_tables_fit
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, NewLineage, transfer_state
 from sessionizer.spark.state.open_events import FirstLog, KeptState
@@ -226,5 +226,5 @@ class FileRunner(SparkRunner[Asked]):
         """Have Spark examine ``spec``. Raises InvalidSpec if the open events (``kept``) or the tables do not fit it."""
         examined = examine(self.spark, spec, self.home.platform)
         require_fitting(spec, examined.guarded.payload, kept)
-        require_own_tables_fit(self.spark, self.home, spec, examined.shapes(spec))
+        require_tables_fit(self.spark, examined.shapes(spec), self.home.streamed_locations(spec.sink.path))
         return examined
