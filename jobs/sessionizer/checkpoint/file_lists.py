@@ -112,8 +112,12 @@ def write_start_position(checkpoint: DataPath, offset: Any | None, seen: Sequenc
     if list_begun_batches(checkpoint) != {0} or version != "v1" or events != NOT_READ:
         raise ValueError(f"{uri_of(checkpoint)} is not that of a lineage that has only begun")
     if seen:
-        _take_for_seen(source_log(checkpoint, EVENTS), seen)
-        offset = {"logOffset": 0}
+        # Spark reads the files with the entry's own number, and skips all that are listed
+        entries = [{"path": each.uri, "timestamp": each.changed_at, "batchId": _OF_NO_BATCH} for each in seen]
+        log, offset = source_log(checkpoint, EVENTS), {"logOffset": 0}
+        make_data_folder(log, exist_ok=True)
+        write_data_text(log / "0", "\n".join(["v1", *map(json.dumps, entries)]))
+        remove_data(log / ".0.crc")
     if offset is not None:
         _write_ends(file, [json.dumps(offset), *others])
 
@@ -131,17 +135,6 @@ def _write_ends(file: DataPath, ends: Sequence[str]) -> None:
     version, about, *_ = read_data_text(file).splitlines()
     write_data_text(file, "\n".join([version, about, *ends]))
     remove_data(file.parent / f".{file.name}.crc")
-
-
-def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:
-    """Write entry 0 of a list of files.
-
-    Spark reads the files with the entry's own number, and skips all that are listed.
-    """
-    entries = [{"path": file.uri, "timestamp": file.changed_at, "batchId": _OF_NO_BATCH} for file in seen]
-    make_data_folder(log, exist_ok=True)
-    write_data_text(log / "0", "\n".join(["v1", *map(json.dumps, entries)]))
-    remove_data(log / ".0.crc")
 
 
 def _entries(

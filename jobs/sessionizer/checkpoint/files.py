@@ -146,8 +146,11 @@ def copy_batch(
     is gone by now, and ValueError if Spark's files have an unknown format.
     """
     files = files_of(checkpoint)
-    names = [METADATA, *_logs(batch_id), *_descriptions(files), *_state(checkpoint, files, batch_id)]
-    copy_files(checkpoint, names, target)
+    # Spark also needs the batch before the last when it starts
+    logs = [f"{log}/{batch}" for log in (OFFSETS, COMMITS) for batch in (batch_id - 1, batch_id) if batch >= 0]
+    folders = [f"{STATE}/{OPERATOR}/{folder}" for folder in ("_metadata/v2", "_stateSchema/default")]
+    descriptions = [name for folder in folders for name in files.list_below(folder) if "/." not in name]
+    copy_files(checkpoint, [METADATA, *logs, *descriptions, *_state(checkpoint, files, batch_id)], target)
     copy_sources(checkpoint, batch_id if listed_until is None else listed_until, target, are_files=events_are_files)
 
 
@@ -171,21 +174,6 @@ def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None
         make_data_folder(parent, exist_ok=True)
     for _ in several_at_a_time(lambda name: copy_file(folder / name, target / name), wanted):
         pass
-
-
-def _logs(batch_id: int) -> Iterator[str]:
-    """Yield the offsets and commits. Spark also needs the batch before the last when it starts."""
-    for log in (OFFSETS, COMMITS):
-        yield from (f"{log}/{batch}" for batch in (batch_id - 1, batch_id) if batch >= 0)
-
-
-def _descriptions(files: Files) -> Iterator[str]:
-    for folder in ("_metadata/v2", "_stateSchema/default"):
-        yield from _visible(files, f"{STATE}/{OPERATOR}/{folder}")
-
-
-def _visible(files: Files, folder: str) -> Iterator[str]:
-    return (name for name in files.list_below(folder) if "/." not in name)
 
 
 def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:

@@ -1,11 +1,8 @@
 """Logs of a checkpoint as Spark writes them: the input of a batch, its commit, the files that a source has listed.
 
-Every function takes the text of one file. It raises ValueError with the problem for any other text.
-
-Logs of the batches of our own checkpoints: ``offsets/N`` says what a batch reads, ``commits/N`` that it is over.
-
-Spark has no public way to ask. Each file is complete before its name appears. The offsets are in version 1 and the
-commits in version 2 (docs/adr/0004, 0072).
+A function that parses takes the text of one file. It raises ValueError with the problem for any other text.
+``offsets/N`` says what a batch reads, ``commits/N`` that it is over. Spark has no public way to ask. Each file is
+complete before its name appears. The offsets are in version 1 and the commits in version 2 (docs/adr/0004, 0072).
 """
 
 from __future__ import annotations
@@ -99,14 +96,13 @@ def commit_entry(batch_id: int, text: str) -> CommitEntry:
     version, about = _lines(text, "commits", at_least=2)[:2]
     known = _object(about)
     try:
-        ids = {int(operator): _ids(found) for operator, found in (known.get("stateUniqueIds") or {}).items()}
+        ids = {
+            int(operator): [[str(store) for store in stores] for stores in partitions]
+            for operator, partitions in (known.get("stateUniqueIds") or {}).items()
+        }
         return CommitEntry(batch_id, version, int(known.get("nextBatchWatermarkMs") or 0), ids)
     except (TypeError, ValueError, AttributeError, OverflowError):
         raise ValueError("the ids of the state in it make no sense") from None
-
-
-def _ids(partitions: Any) -> list[list[str]]:  # noqa: ANN401  JSON
-    return [[str(store) for store in stores] for stores in partitions]
 
 
 def source_entries(text: str) -> list[dict[str, Any]]:

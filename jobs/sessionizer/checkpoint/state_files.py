@@ -95,7 +95,12 @@ def chain_of(
 
     ``spoilt``: names of whole versions that must not be used.
     """
-    ours = [file for file in there if file.version <= version and _is_of(file, ids)]
+    # a version without a commit counts as it is
+    ours = [
+        file
+        for file in there
+        if file.version <= version and (file.id is None or file.id == ids.get(file.version, file.id))
+    ]
     whole = [file for file in ours if file.is_whole and file.name not in spoilt]
     base = max(whole, default=None, key=lambda file: file.version)
     first = base.version + 1 if base else 1
@@ -108,11 +113,6 @@ def chain_of(
         if number not in changes
     ]
     return Chain(version, (*([base.name] if base else []), *names), tuple(lacking))
-
-
-def _is_of(file: VersionFile, ids: Mapping[int, str]) -> bool:
-    """Whether the file belongs to its version by the commits. A version without a commit counts as it is."""
-    return file.version not in ids or file.id is None or file.id == ids[file.version]
 
 
 def _suffix_of_changes(there: Sequence[VersionFile]) -> str:
@@ -128,14 +128,12 @@ def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, Commi
     ``stores``: the operator's, in its order.
     """
     number = stores.index(place.store) if place.store in stores else 0
-    return {batch + 1: found for batch, commit in commits.items() if (found := _id(commit, place, number)) is not None}
-
-
-def _id(commit: CommitEntry, place: StorePlace, number: int) -> str | None:
-    partitions = commit.state_ids.get(place.operator, [])
-    if place.partition >= len(partitions) or number >= len(partitions[place.partition]):
-        return None
-    return partitions[place.partition][number]
+    found: dict[int, str] = {}
+    for batch, commit in commits.items():
+        partitions = commit.state_ids.get(place.operator, [])
+        if place.partition < len(partitions) and number < len(partitions[place.partition]):
+            found[batch + 1] = partitions[place.partition][number]
+    return found
 
 
 def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:
@@ -229,11 +227,6 @@ def _store(value: Mapping[str, Any]) -> StateStore:
     return StateStore(str(value["storeName"]), partitions, tuple(f"{_SCHEMA[1:]}{path}" for path in paths))
 
 
-def is_description(name: str) -> bool:
-    """Whether the file describes an operator or a schema."""
-    return bool(OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name))
-
-
 def move_schema(checkpoint: DataPath, uri: str) -> None:
     """Have a copy, which Spark finds at ``uri``, name the schema of its state there. Raises ValueError."""
     for file in list_all_entries(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2"):
@@ -243,15 +236,12 @@ def move_schema(checkpoint: DataPath, uri: str) -> None:
         version, told = read_data_text(file).splitlines()
         metadata = parse_json(told)
         for store in metadata["stateStoreInfo"]:
-            store["stateSchemaFilePaths"] = [_move_path(path, uri) for path in store["stateSchemaFilePaths"]]
+            names = [path.rpartition(_SCHEMA)[2] for path in store["stateSchemaFilePaths"]]
+            store["stateSchemaFilePaths"] = [f"{uri}/{STATE}/{OPERATOR}{_SCHEMA}{name}" for name in names]
         if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
             message = f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
             raise ValueError(message)
         write_data_text(file, f"{version}\n{text}")
-
-
-def _move_path(path: str, uri: str) -> str:
-    return f"{uri}/{STATE}/{OPERATOR}{_SCHEMA}{path.rpartition(_SCHEMA)[2]}"
 
 
 _TEXT: Final = 2

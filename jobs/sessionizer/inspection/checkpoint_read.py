@@ -1,8 +1,7 @@
 """A checkpoint by its files: the state from which Spark would continue, and the files that cannot be understood.
 
-Integrity of the files of a state, by their content and by the checksums beside them.
-
-``NAME.crc`` is Spark's own checksum of a state's file: a CRC-32C of the whole, and its length.
+The files of a state are checked by their content and by the checksums beside them. ``NAME.crc`` is Spark's own checksum
+of a state's file: a CRC-32C of the whole, and its length.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -82,7 +82,12 @@ def find_problem(files: Files, name: str) -> str | None:
         if wrong is not None:
             return wrong
         checked = True
-    return _wrong_within(name, content, checked=checked)
+    if name.endswith(".zip"):
+        return _wrong_zip(content)
+    if name.endswith(".sst"):
+        return None if content.endswith(_SST_MAGIC) else "it does not end as a table of RocksDB does: it is cut"
+    # with another codec only the checksum shows damage
+    return wrong_with_blocks(content, checked=not checked) if content.startswith(LZ4_MAGIC) else None
 
 
 def wrong_checksum(files: Files, name: str) -> str | None:
@@ -94,15 +99,6 @@ def wrong_checksum(files: Files, name: str) -> str | None:
         return hadoop_says(content, files.read(hidden)) if hidden in files.sizes else None
     except ValueError as error:
         return str(error)
-
-
-def _wrong_within(name: str, content: bytes, *, checked: bool) -> str | None:
-    if name.endswith(".zip"):
-        return _wrong_zip(content)
-    if name.endswith(".sst"):
-        return None if content.endswith(_SST_MAGIC) else "it does not end as a table of RocksDB does: it is cut"
-    # With another codec only the checksum shows damage.
-    return wrong_with_blocks(content, checked=not checked) if content.startswith(LZ4_MAGIC) else None
 
 
 def _wrong_zip(content: bytes) -> str | None:
@@ -304,7 +300,7 @@ class _Reading:
         found = {source: self._files.numbered(f"{SOURCES}/{source}") for source in sorted(sources)}
         ends = offsets[max(offsets)].ends if offsets else {}
         for source, names in found.items():
-            parse = _count_entries if source_kind(ends.get(source)) == FILES else _not_empty
+            parse = _check_list if source_kind(ends.get(source)) == FILES else _require_content
             for name in names.values():
                 self.one(name, parse)
         return found
@@ -316,51 +312,42 @@ class _Reading:
 
     def shared(self) -> dict[str, dict[str, int]]:
         """Return for every readable ``.zip`` the files that it leaves to others."""
-        return {name: self._shared_by(name) for name in self._files.sizes if _is_zip(name)}
-
-    def _shared_by(self, name: str) -> dict[str, int]:
-        try:
-            return dict(list_shared_files(self._files, name))
-        except ValueError:  # found to be damaged when the next start would load it
-            return {}
+        found: dict[str, dict[str, int]] = {}
+        for name in self._files.sizes:
+            if name.startswith(f"{STATE}/") and name.endswith(".zip") and "/." not in name:
+                found[name] = {}
+                with suppress(ValueError):  # found to be damaged when the next start would load it
+                    found[name] = dict(list_shared_files(self._files, name))
+        return found
 
     def state(self, checkpoint: Checkpoint, *, deep: bool) -> None:
         """Check the content of the state's files that the next start loads, and note damaged ones."""
         version = (-1 if checkpoint.committed is None else checkpoint.committed) + 1
         for place, there in checkpoint.stores.items():
-            self._judge_all(checkpoint, [file.name for file in there] if deep else [])
             seen: set[str] = set()
+            self._judge(checkpoint, [file.name for file in there] if deep else [])
             # An older version takes the place of a damaged whole one, and must be checked then.
             while names := [name for name in checkpoint.chain(place, version).names if name not in seen]:
-                self._judge_all(checkpoint, names)
+                self._judge(checkpoint, names)
                 seen |= {*names}
 
-    def _judge_all(self, checkpoint: Checkpoint, names: Sequence[str]) -> None:
+    def _judge(self, checkpoint: Checkpoint, names: Sequence[str]) -> None:
         shared = [each for name in names for each in checkpoint.shared.get(name, ())]
         for name in [*names, *shared]:
-            self._judge(name)
-
-    def _judge(self, name: str) -> None:
-        if name not in self._files.sizes or name in self.wrong:
-            return
-        wrong = find_problem(self._files, name)
-        if wrong is not None:
-            self.wrong[name] = wrong
-        checksum = f"{name}.crc"
-        if checksum in self._files.sizes and (wrong := wrong_checksum(self._files, checksum)) is not None:
-            self.wrong[checksum] = wrong
+            if name not in self._files.sizes or name in self.wrong:
+                continue
+            if (wrong := find_problem(self._files, name)) is not None:
+                self.wrong[name] = wrong
+            checksum = f"{name}.crc"
+            if checksum in self._files.sizes and (wrong := wrong_checksum(self._files, checksum)) is not None:
+                self.wrong[checksum] = wrong
 
 
-def _count_entries(content: bytes) -> int:
-    """Count the entries in a part of a list of files."""
+def _check_list(content: bytes) -> int:
     return len(source_entries(text_of(content)))
 
 
-def _not_empty(content: bytes) -> int:
+def _require_content(content: bytes) -> int:
     if not content:
         raise ValueError("it is empty")
     return len(content)
-
-
-def _is_zip(name: str) -> bool:
-    return name.startswith(f"{STATE}/") and name.endswith(".zip") and not name.rpartition("/")[2].startswith(".")

@@ -7,14 +7,14 @@ files with rows. Spark's reaction to each was seen with Spark 4.2 (tests/spark/i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.files import Files, hadoop_file
-from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE
-from sessionizer.checkpoint.state_files import CHECKSUM, OPERATOR_FILE, SCHEMA_FILE, Chain, StorePlace, is_description
+from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, SOURCES, STATE
+from sessionizer.checkpoint.state_files import CHECKSUM, DEFAULT, OPERATOR_FILE, SCHEMA_FILE, Chain, StorePlace
 
 if TYPE_CHECKING:
     from sessionizer.inspection.checkpoint_read import Checkpoint
@@ -98,27 +98,44 @@ def missing_checksum(checksum: str) -> CheckpointDamage:
 
 _VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
 _OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
-_AGAIN: Final = "its batch runs again with the same input. A sink that has the batch's number skips it"
-
-
+_OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
 _MOST_GONE: Final = 1000
 """Most parts of a list of files that are reported as missing after the newest one."""
 
+_ORDER: Final = list(Effect)
 
-def find_damaged_logs(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    """Yield every damage of the logs."""
-    yield from _metadata(checkpoint)
-    yield from _offsets(checkpoint)
-    yield from _commits(checkpoint)
-    yield from _lists(checkpoint)
+
+def damages(checkpoint: Checkpoint) -> list[CheckpointDamage]:
+    """Return one finding for each damaged or missing file, the worst first."""
+    found: dict[str, CheckpointDamage] = {}
+    for find in (_metadata, _offsets, _commits, _lists, _operators, _schemas, _versions):
+        for finding in find(checkpoint):
+            known = found.get(finding.file)
+            if known is None or _ORDER.index(finding.effect) < _ORDER.index(known.effect):
+                found[finding.file] = finding
+    for finding in _left_checksums(checkpoint):
+        known = found.get(finding.file)
+        if known is None:
+            found[finding.file] = finding
+        elif finding.effect is Effect.STOPS and (known.steps or known.effect is Effect.WRONG):
+            # the remedy removes Hadoop's checksum as well
+            found[finding.file] = replace(known, wrong=finding.wrong, effect=finding.effect, follows=finding.follows)
+    return sorted(found.values(), key=lambda finding: (_ORDER.index(finding.effect), finding.file))
 
 
 def _effect(checkpoint: Checkpoint, name: str) -> Effect:
-    """Return the effect of a damaged file that Spark reads when it starts.
-
-    Spark uses a file that it can parse as it is.
-    """
+    """Return the effect of a damaged file that Spark reads when it starts. One that it can parse it uses as it is."""
     return Effect.WRONG if name in checkpoint.altered else Effect.STOPS
+
+
+def _problems(checkpoint: Checkpoint, log: str, numbers: Iterable[int]) -> Iterator[tuple[int, str, str]]:
+    """Yield number, name and problem of each damaged or missing file of a log, of those with ``numbers``."""
+    there = checkpoint.files.numbered(log)
+    for number in numbers:
+        name = there.get(number, f"{log}/{number}")
+        wrong = checkpoint.wrong.get(name) if number in there else GONE
+        if wrong is not None:
+            yield number, name, wrong
 
 
 def _metadata(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
@@ -134,18 +151,19 @@ def _metadata(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
 
 
 def _offsets(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    begun, there = checkpoint.begun, checkpoint.files.numbered(OFFSETS)
-    commits = checkpoint.files.numbered(COMMITS)
-    last = max([*there, *commits], default=None)
-    if begun is None or last is None:
+    if checkpoint.begun is None:
         return
-    for batch in range(min([*there, *commits]), last + 1):
-        name = there.get(batch, f"{OFFSETS}/{batch}")
-        wrong = checkpoint.wrong.get(name) if batch in there else GONE
-        if wrong is None:
-            continue
+    numbers = {*checkpoint.files.numbered(OFFSETS), *checkpoint.files.numbered(COMMITS)}
+    last = max(numbers)
+    for batch, name, wrong in _problems(checkpoint, OFFSETS, range(min(numbers), last + 1)):
         if batch == last:
-            yield _last_offsets(checkpoint, batch, name, wrong)
+            steps = removal_steps(checkpoint.files, name, *list_batch_files(checkpoint, batch))
+            follows = f"Spark cannot tell what batch {batch} reads"
+            remedy = (
+                f"remove it and commits/{batch}: the batch is planned again, after batch {batch - 1}. It may read more "
+                "than before. A sink that skips a batch by its number would lose the rest, so make it forget the batch"
+            )
+            yield CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         elif batch == last - 1:
             yield _offsets_before(checkpoint, batch, name, wrong)
         else:
@@ -153,199 +171,150 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
             yield CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
 
 
-def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> CheckpointDamage:
-    """Return the finding about the offsets of the newest batch."""
-    steps = removal_steps(checkpoint.files, name, *list_batch_files(checkpoint, batch))
-    follows = f"Spark cannot tell what batch {batch} reads"
-    remedy = (
-        f"remove it and commits/{batch}: the batch is planned again, after batch {batch - 1}. It may read more than "
-        "before. A sink that skips a batch by its number would lose the rest, so make it forget the batch"
-    )
-    return CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
-
-
 def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> CheckpointDamage:
     """Return the finding about the offsets of the batch before the newest, which Spark also reads when it starts."""
     newest = f"{OFFSETS}/{batch + 1}"
-    follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
     if batch + 1 not in checkpoint.commits or newest not in checkpoint.files.sizes or newest in checkpoint.wrong:
+        follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
         return CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, ELSEWHERE)
     if name in checkpoint.altered:
         follows = (
             f"Spark looks for it when it starts. Its content does not matter, because batch {batch + 1} is committed"
         )
         return CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+    follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
     steps = (*removal_steps(checkpoint.files, name), RemedyStep(name, newest))
     remedy = f"put a copy of {newest} there, because batch {batch + 1} is committed and Spark only looks for the file"
     return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, steps)
 
 
 def _commits(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    there, committed = checkpoint.files.numbered(COMMITS), checkpoint.committed
+    committed = checkpoint.committed
     if committed is None:
         return
-    for batch in range(min([*there, *checkpoint.files.numbered(OFFSETS)]), committed + 1):
-        name = there.get(batch, f"{COMMITS}/{batch}")
-        wrong = checkpoint.wrong.get(name) if batch in there else GONE
-        if wrong is None:
-            continue
+    first = min({*checkpoint.files.numbered(COMMITS), *checkpoint.files.numbered(OFFSETS)})
+    for batch, name, wrong in _problems(checkpoint, COMMITS, range(first, committed + 1)):
         if batch == committed:
-            remedy = f"remove it: {_AGAIN}"
+            remedy = "remove it: its batch runs again with the same input. A sink that has the batch's number skips it"
             follows = f"Spark cannot tell that batch {batch} is committed"
             steps = removal_steps(checkpoint.files, *list_batch_files(checkpoint, batch))
             yield CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         else:
-            follows = f"the state of batch {batch} cannot be read"
-            yield CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+            yield CheckpointDamage(name, wrong, Effect.PAST, f"the state of batch {batch} cannot be read", LEAVE)
 
 
 def _lists(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield the damage of the files that a source has listed."""
-    for source, parts in checkpoint.listed.items():
-        newest = checkpoint.newest
-        end = newest.ends.get(source) if newest else None
-        until = int(end["logOffset"]) if isinstance(end, dict) and set(end) == {"logOffset"} else -1
-        whole = max(
-            (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong), default=-1
-        )
-        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number in a damaged file may be of any size
-        for part in range(told + 1):
-            name = parts.get(part, f"sources/{source}/{part}")
-            wrong = checkpoint.wrong.get(name) if part in parts else GONE
-            if wrong is None or part < whole:
-                continue
-            yield _part_of_list(checkpoint, name, wrong, is_last=part == until)
-
-
-def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> CheckpointDamage:
-    source = name.split("/")[1]
     remedy = (
         'write its lines again, one for each file that it had ({"path":…,"timestamp":…,"batchId":…}), without '
         f"Hadoop's checksum of it. The parts beside it show the form. Or {ELSEWHERE}"
     )
-    if wrong == GONE and is_last:
-        follows = f"source {source} gives its number, which counts as read, to the next files: they are never read"
-        return CheckpointDamage(name, wrong, Effect.WRONG, follows, remedy)
-    if name in checkpoint.altered:
-        follows = f"source {source} takes files in it for new ones, and reads them again"
-        return CheckpointDamage(name, wrong, Effect.WRONG, follows, remedy)
-    return CheckpointDamage(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)
+    for source, parts in checkpoint.listed.items():
+        newest = checkpoint.newest
+        end = newest.ends.get(source) if newest else None
+        until = int(end["logOffset"]) if isinstance(end, dict) and set(end) == {"logOffset"} else -1
+        compact = (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong)
+        first = max([0, *compact])
+        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number in a damaged file may be of any size
+        for part, name, wrong in _problems(checkpoint, f"{SOURCES}/{source}", range(first, told + 1)):
+            effect, follows = Effect.STOPS, f"source {source} cannot tell which files it has read"
+            if wrong == GONE and part == until:
+                effect = Effect.WRONG
+                follows = (
+                    f"source {source} gives its number, which counts as read, to the next files: they are never read"
+                )
+            elif name in checkpoint.altered:
+                effect, follows = Effect.WRONG, f"source {source} takes files in it for new ones, and reads them again"
+            yield CheckpointDamage(name, wrong, effect, follows, remedy)
 
 
-def find_left_checksums(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+def _left_checksums(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield a finding for each missing file whose checksum exists."""
     for checksum in checkpoint.files.sizes:
         folder, slash, own = checksum.rpartition("/")
-        is_hadoops = own.startswith(".")
         name = f"{folder}{slash}{own.removeprefix('.').removesuffix('.crc')}"
         if not own.endswith(".crc") or name in checkpoint.files.sizes or name.endswith(".tmp"):
             continue
         if name.endswith(".crc"):
             yield missing_checksum(name)
-            continue
-        if is_hadoops and _is_written_again(checkpoint, name):
+        elif own.startswith(".") and _is_written_again(checkpoint, name):
             remedy = f"remove {checksum} as well, so that Spark can write the file again"
             follows = "Spark cannot write the file again under that name"
             wrong = f"{GONE}, and Hadoop's checksum of it is there"
             yield CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, (RemedyStep(checksum),))
         else:
-            follows = "its batch cannot be read"
-            yield CheckpointDamage(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
+            wrong = f"{GONE}, and its checksum is there"
+            yield CheckpointDamage(name, wrong, Effect.PAST, "its batch cannot be read", LEAVE)
 
 
 def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:
-    """Whether a query that continues gives a file this name.
-
-    It does not for a file of one try, or of a batch that is over.
-    """
+    """Whether a query that continues gives a file this name. Not that of a file of one try, or of a committed batch."""
     if _OF_ONE_TRY.search(name):
         return False
     version = _VERSION.fullmatch(name)
     return version is None or checkpoint.committed is None or int(version[1]) > checkpoint.committed + 1
 
 
-_OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
-
-
-def find_damaged_descriptions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    """Yield every damage of the descriptions."""
-    yield from _operators(checkpoint)
-    yield from _schemas(checkpoint)
-
-
 def _operators(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield the damage of the operators' descriptions."""
-    for name, wrong in checkpoint.wrong.items():
-        if OPERATOR_FILE.fullmatch(name):
-            yield _description(checkpoint, name, wrong)
+    wrong = {name: problem for name, problem in checkpoint.wrong.items() if OPERATOR_FILE.fullmatch(name)}
     there = {int(match[1]) for name in checkpoint.files.sizes if (match := OPERATOR_FILE.fullmatch(name))}
-    for operator in sorted(
-        {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
-    ):
-        if operator not in there:
-            of_variables = any(checkpoint.files.list_below(f"{STATE}/{operator}/_stateSchema"))
-            name = "v2/0" if of_variables else "metadata"
-            yield _description(checkpoint, f"{STATE}/{operator}/_metadata/{name}", GONE)
-
-
-def _description(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
-    if "/_metadata/v2/" in name:  # of a transformWithState: it names the files of its schema
-        return CheckpointDamage(name, wrong, Effect.STOPS, "Spark cannot find the schema of the state", ELSEWHERE)
-    follows = "Spark's state reader cannot read the state"
-    remedy = "remove it and Hadoop's checksum of it: the query writes it again when it starts"
-    return CheckpointDamage(name, wrong, Effect.PAST, follows, remedy, removal_steps(checkpoint.files, name))
+    folders = {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
+    for operator in sorted(folders - there):
+        of_variables = any(checkpoint.files.list_below(f"{STATE}/{operator}/_stateSchema"))
+        wrong[f"{STATE}/{operator}/_metadata/{'v2/0' if of_variables else 'metadata'}"] = GONE
+    for name, problem in wrong.items():
+        if "/_metadata/v2/" in name:  # of a transformWithState: it names the files of its schema
+            follows = "Spark cannot find the schema of the state"
+            yield CheckpointDamage(name, problem, Effect.STOPS, follows, ELSEWHERE)
+        else:
+            follows = "Spark's state reader cannot read the state"
+            remedy = "remove it and Hadoop's checksum of it: the query writes it again when it starts"
+            steps = removal_steps(checkpoint.files, name)
+            yield CheckpointDamage(name, problem, Effect.PAST, follows, remedy, steps)
 
 
 def _schemas(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    for name, wrong in checkpoint.wrong.items():
-        if SCHEMA_FILE.fullmatch(name):
-            yield _schema(checkpoint, name, wrong)
+    found = [(name, wrong) for name, wrong in checkpoint.wrong.items() if SCHEMA_FILE.fullmatch(name)]
     for operator in checkpoint.operators.values():
         wanted = [f"{STATE}/{operator.number}/{name}" for store in operator.stores for name in store.schema_files]
         for store in operator.stores if not wanted else ():
-            folder = "" if store.name == "default" else f"{store.name}/"
+            folder = "" if store.name == DEFAULT else f"{store.name}/"
             wanted.append(f"{STATE}/{operator.number}/0/{folder}_metadata/schema")
-        for name in wanted:
-            if name not in checkpoint.files.sizes:
-                yield _schema(checkpoint, name, GONE)
-
-
-def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+        found += [(name, GONE) for name in wanted if name not in checkpoint.files.sizes]
     follows = "Spark cannot read the rows of the state"
-    if "/_stateSchema/" in name:
-        return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
     remedy = (
         "remove it and Hadoop's checksum of it: the query writes it again when it starts, from its own plan. Start "
         "exactly the query that ran before, because Spark does not compare the two"
     )
-    effect = Effect.PAST if wrong == GONE else Effect.STOPS
-    return CheckpointDamage(name, wrong, effect, follows, remedy, removal_steps(checkpoint.files, name))
+    for name, wrong in found:
+        if "/_stateSchema/" in name:
+            yield CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+        else:
+            effect = Effect.PAST if wrong == GONE else Effect.STOPS
+            yield CheckpointDamage(name, wrong, effect, follows, remedy, removal_steps(checkpoint.files, name))
 
 
-def find_damaged_versions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+def _versions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield every damage of the files with rows."""
     told: set[str] = set()
     committed = checkpoint.committed
     for place in _places(checkpoint):
         if committed is None:
             break
-        for finding in _find_newest_damage(checkpoint, place, committed):
+        for finding in _newest_versions(checkpoint, place, committed):
             told.add(finding.file)
             yield finding
-        yield from _find_earlier_damage(checkpoint, place, committed)
+        # Spark itself has removed the files before the first whole version
+        batches = [batch for batch in sorted(checkpoint.commits) if batch < committed and place in checkpoint.stores]
+        chains = [checkpoint.chain(place, batch + 1) for batch in batches]
+        whole = [chain.version for chain in chains if not chain.lacking]
+        for name in {name for chain in chains if whole and chain.version > whole[0] for name in chain.lacking}:
+            yield _unused_file(checkpoint, name, GONE)
     for name, wrong in checkpoint.wrong.items():
-        if name.startswith(f"{STATE}/") and name not in told and not is_description(name):
-            yield _describe_unused_file(checkpoint, name, wrong)
-
-
-def _find_earlier_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
-    """Yield missing files of kept batches. Spark itself has removed the files before the first whole version."""
-    if place not in checkpoint.stores:
-        return
-    chains = [checkpoint.chain(place, batch + 1) for batch in sorted(checkpoint.commits) if batch < committed]
-    whole = [chain.version for chain in chains if not chain.lacking]
-    for name in {name for chain in chains if whole and chain.version > whole[0] for name in chain.lacking}:
-        yield _describe_unused_file(checkpoint, name, GONE)
+        is_description = OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name)
+        if name.startswith(f"{STATE}/") and name not in told and not is_description:
+            yield _unused_file(checkpoint, name, wrong)
 
 
 def _places(checkpoint: Checkpoint) -> list[StorePlace]:
@@ -356,13 +325,13 @@ def _places(checkpoint: Checkpoint) -> list[StorePlace]:
         ids = newest.state_ids.get(operator.number) if newest else None
         for partition in range(len(ids) if ids else operator.partitions):
             for store in operator.stores:
-                own = f"/{store.name}" if store.name != "default" else ""
+                own = f"/{store.name}" if store.name != DEFAULT else ""
                 folder = f"{STATE}/{operator.number}/{partition}{own}"
                 found.add(StorePlace(operator.number, partition, store.name, folder))
     return sorted(found)
 
 
-def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
+def _newest_versions(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
     """Yield the damage that prevents loading the state after the newest committed batch, or changes how it loads."""
     version = committed + 1
     chain = checkpoint.chain(place, version)
@@ -370,7 +339,9 @@ def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: in
     bad += [(name, GONE) for name in chain.lacking]
     for name, wrong in bad:
         yield _blocking(checkpoint, place, chain, name, wrong)
-    yield from _find_unchecked(checkpoint, chain)
+    has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
+    for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
+        yield missing_checksum(f"{name}{CHECKSUM}")
     for file in checkpoint.stores.get(place, ()):
         if file.is_whole and file.version <= version and checkpoint.is_spoilt(file.name):
             yield from _snapshot(checkpoint, place, file.name, can_do_without=not bad)
@@ -382,50 +353,32 @@ def _snapshot(
     """Yield the findings about a damaged whole version, or about one of the files that it leaves to others."""
     shared = checkpoint.shared.get(snapshot, ())
     culprits = [name for name in shared if name in checkpoint.wrong or name not in checkpoint.files.sizes]
+    effect, follows, remedy = Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE
+    if can_do_without:
+        effect, remedy = Effect.NONE, "leave it: the next snapshot takes its place"
+        follows = f"Spark loads the state of partition {place.partition} from an older snapshot and the changes since"
     for name in culprits or [snapshot]:
-        wrong = checkpoint.wrong.get(name, GONE)
-        if can_do_without:
-            partition = f"the state of partition {place.partition}"
-            follows = f"Spark loads {partition} from an older snapshot and the changes since"
-            yield CheckpointDamage(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
-        else:
-            yield CheckpointDamage(
-                name, wrong, Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE
-            )
-
-
-def _find_unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[CheckpointDamage]:
-    """Yield the files of a version without a checksum, if others of it have one."""
-    has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
-    for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
-        yield missing_checksum(f"{name}{CHECKSUM}")
+        yield CheckpointDamage(name, checkpoint.wrong.get(name, GONE), effect, follows, remedy)
 
 
 def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str, wrong: str) -> CheckpointDamage:
-    follows = f"the state of partition {place.partition} after batch {chain.version - 1} cannot be loaded"
     last = chain.version - 1
+    follows = f"the state of partition {place.partition} after batch {last} cannot be loaded"
     alone = checkpoint.chain(place, last)
     is_newest = not alone.lacking and not any(each in checkpoint.wrong for each in alone.names)
-    if is_newest and (last == 0 or last - 1 in checkpoint.offsets):
-        remedy = (
-            f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
-            "A sink that has the batch's number skips it"
-        )
-        steps = removal_steps(
-            checkpoint.files, *dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
-        )
-        return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, steps)
-    return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+    if not is_newest or (last != 0 and last - 1 not in checkpoint.offsets):
+        return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+    remedy = (
+        f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
+        "A sink that has the batch's number skips it"
+    )
+    stale = dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, removal_steps(checkpoint.files, *stale))
 
 
-def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
-    if name.endswith(CHECKSUM):
-        return _checksum(checkpoint, name, wrong)
-    follows = "the state of its batches cannot be read"
-    return CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
-
-
-def _checksum(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+def _unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+    if not name.endswith(CHECKSUM):
+        return CheckpointDamage(name, wrong, Effect.PAST, "the state of its batches cannot be read", LEAVE)
     follows = "Spark cannot check the file beside it, and does not load it"
     remedy = "remove it: Spark loads a file without a checksum as it is"
     return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, removal_steps(checkpoint.files, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sessionizer.checkpoint.files import Files, read_consistently
@@ -11,16 +11,8 @@ from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE
 from sessionizer.checkpoint.state_files import Operator
 from sessionizer.home.roots import DataPath
 from sessionizer.inspection.checkpoint_read import Checkpoint, read_checkpoint
-from sessionizer.inspection.damages import (
-    CheckpointDamage,
-    Effect,
-    find_damaged_descriptions,
-    find_damaged_logs,
-    find_damaged_versions,
-    find_left_checksums,
-)
+from sessionizer.inspection.damages import CheckpointDamage, damages
 
-_ORDER: Final = list(Effect)
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
 _PROVIDERS: Final = {"RocksDBStateStoreProvider": "RocksDB", "HDFSBackedStateStoreProvider": "files and memory"}
@@ -134,24 +126,3 @@ def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
         return Inspection(found, tuple(damages(found)))
 
     return read_consistently(checkpoint, read)
-
-
-def damages(checkpoint: Checkpoint) -> list[CheckpointDamage]:
-    """Return one finding for each damaged or missing file, the worst first."""
-    found: dict[str, CheckpointDamage] = {}
-    for finding in (
-        *find_damaged_logs(checkpoint),
-        *find_damaged_descriptions(checkpoint),
-        *find_damaged_versions(checkpoint),
-    ):
-        known = found.get(finding.file)
-        if known is None or _ORDER.index(finding.effect) < _ORDER.index(known.effect):
-            found[finding.file] = finding
-    for finding in find_left_checksums(checkpoint):
-        known = found.get(finding.file)
-        if known is None:
-            found[finding.file] = finding
-        elif finding.effect is Effect.STOPS and (known.steps or known.effect is Effect.WRONG):
-            # the remedy removes Hadoop's checksum as well
-            found[finding.file] = replace(known, wrong=finding.wrong, effect=finding.effect, follows=finding.follows)
-    return sorted(found.values(), key=lambda finding: (_ORDER.index(finding.effect), finding.file))

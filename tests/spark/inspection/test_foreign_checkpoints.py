@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.files import hadoop_file
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.damages import CheckpointDamage, Effect, RemedyStep
-from sessionizer.inspection.inspect import Inspection, damages, inspect
+from sessionizer.inspection.damages import CheckpointDamage, Effect, RemedyStep, damages
+from sessionizer.inspection.inspect import Inspection, inspect
 from sessionizer.spark.state.restores.table_rows import count_store_rows
 from support.checkpoints.fabricated_checkpoints import Held, Way
 from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROCKSDB, ROWS_PER_FILE, Make, feed, made, run

@@ -21,8 +21,8 @@ from sessionizer.checkpoint.state_files import version_files
 from sessionizer.cli.inspect.state import advance, list_kept_batches
 from sessionizer.cli.inspect.words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs, spark_says
-from sessionizer.inspection.damages import CheckpointDamage, Effect
-from sessionizer.inspection.inspect import Inspection, damages, inspect
+from sessionizer.inspection.damages import CheckpointDamage, Effect, damages
+from sessionizer.inspection.inspect import Inspection, inspect
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, Held, Way, fabricated
 from support.fixtures.reviewed import Reviewed
 
