@@ -60,7 +60,7 @@ def open_log(spark: SparkSession, table: Path) -> None:
     writer = spark.range(1).write.format("delta").option("txnAppId", "lineage").option("txnVersion", 3)
     writer.save(str(table))
     assert delta_log.last_version(spark, str(table), "lineage") == 3
-    assert delta_log.applications(spark, str(table)) == {"lineage"}
+    assert delta_log.last_versions(spark, str(table)) == {"lineage": 3}
     assert delta_log.table_property(spark, str(table), "nothing") is None
     detail = spark.sql(f"describe detail delta.`{table}`").collect()[0]
     assert delta_log.table_id(spark, str(table)) == detail.id
@@ -228,10 +228,10 @@ def test_a_plain_spark_knows_its_transactions_from_checkpoints_and_commits(
     for old in range(3):
         (table / "_delta_log" / f"{old:020}.json").unlink()
     assert delta_log.last_version(spark, str(table), "lineage") == 4
-    assert delta_log.applications(spark, str(table)) == {"lineage"}
+    assert delta_log.last_versions(spark, str(table)) == {"lineage": 4}
     assert delta_log.table_property(spark, str(table), "sessionizer.owner") == "me"
     assert delta_log.table_property(spark, str(tmp_path / "none"), "sessionizer.owner") is None
-    assert delta_log.applications(spark, str(tmp_path / "none")) == set()
+    assert delta_log.last_versions(spark, str(tmp_path / "none")) == {}
 
 
 def test_the_jvm_of_a_program_is_found(spark: SparkSession) -> None:

@@ -95,8 +95,9 @@ class Housekeeping:
         self._store, self._waking = BackgroundWork("store"), BackgroundWork("punctuation")
         self._not_woken: SessionizerError | None = None
         self._log = BoundedLog.from_environment()
-        stays = until is Until.STOPPED
-        self._idle = self._idle_clock() if stays else None
+        stays, rules = until is Until.STOPPED, prepared.spec.rules
+        every_ms = max(prepared.spec.trigger_interval_ms, rules.emit_every_ms or 0)
+        self._idle = IdleClock(rules.idle_after_ms, every_ms) if stays and rules.idle_after_ms else None
         folder = prepared.home.lineage(prepared.lineage).rehearsal
         self._rehearsal = Rehearsal(prepared.spark, folder) if stays else None
         self._lineage, self._late_told = read_lineage(prepared.home), 0
@@ -130,11 +131,6 @@ class Housekeeping:
         self._tell_of_late_backlog()
         if self._rehearsal is not None:
             self._rehearsal.end()
-
-    def _idle_clock(self) -> IdleClock | None:
-        rules = self._prepared.spec.rules
-        every = max(self._prepared.spec.trigger_interval_ms, rules.emit_every_ms or 0)
-        return IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
 
     def _read_timeouts(self) -> TimeoutTable | None:
         """Read clients' timeouts before the query starts, so that its first batch has them."""

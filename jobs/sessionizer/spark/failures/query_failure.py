@@ -17,7 +17,7 @@ from delta.exceptions import (
 )
 from pyspark.errors import AnalysisException
 
-from sessionizer.causes.table import LEASE_LOST, QUERY_CAUSES, UNKNOWN, WORKER_LATE, QueryCause
+from sessionizer.causes.table import LEASE_LOST, QUERY_CAUSES, UNKNOWN, WORKER_LATE
 from sessionizer.errors import (
     DiskFull,
     QueryFailed,
@@ -57,7 +57,11 @@ def classify_failure(
         return error
     text = f"{type(error).__name__}: {error}"
     whole = f"{text}\n{whole_text(error)}"
-    cause = next((cause for cause in QUERY_CAUSES if _shows(cause, whole if cause.deep else text)), _BY_NAME[UNKNOWN])
+    cause = _BY_NAME[UNKNOWN]
+    for each in QUERY_CAUSES:
+        if any(sign in (whole if each.deep else text) for sign in each.signs):
+            cause = each
+            break
     if cause.is_general:
         cause = next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), cause)
     words = out_of_memory() if cause.may_be_memory else None
@@ -87,10 +91,6 @@ def store_failure(
             return StoreUnreachable(location, purpose, detail)
         case _:
             return UnwritablePath(location, purpose, detail)
-
-
-def _shows(cause: QueryCause, text: str) -> bool:
-    return any(sign in text for sign in cause.signs)
 
 
 def _telling_line(text: str, known: tuple[str, ...]) -> str | None:
@@ -152,12 +152,9 @@ def cause_in_one_line(said: str) -> str | None:
     if named is None:
         return None
     # a class that says why is enough, the other has only the name of the file
-    below = [_words_of(*cause) for cause in _BELOW.findall(said, named.end())] if _WITHOUT_WHY in named[0] else []
+    thrown = _BELOW.findall(said, named.end()) if _WITHOUT_WHY in named[0] else []
+    below = [message.strip() or name.rpartition(".")[2] for name, message in thrown]
     return ": ".join(dict.fromkeys(below)) or named[0].strip()
-
-
-def _words_of(thrown: str, message: str) -> str:
-    return message.strip() or thrown.rpartition(".")[2]
 
 
 def other_length(header: int, columns: int) -> str:

@@ -255,15 +255,10 @@ def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str)
         return rows
     if source == "delta":  # its stream has no column of metadata
         rows = rows.withColumn(POSITION, F.input_file_name())
-    held = reduce(operator.or_, _conditions(excluded_ranges))
-    return rows.withColumn(FAULT, F.when(held, F.lit(QuarantineReason.EXCLUDED.value)).otherwise(F.col(FAULT)))
-
-
-def _conditions(excluded_ranges: ExcludedRanges) -> list[Column]:
-    """Write ``ExcludedRanges.holds`` in SQL: a condition each for the files and for each range of records."""
     files = [form for uri in excluded_ranges.files for form in _forms(uri)]
     of_files = [F.col(POSITION).isin(*files)] if files else []
-    return [*of_files, *map(_match_records, excluded_ranges.records)]
+    held = reduce(operator.or_, [*of_files, *map(_match_records, excluded_ranges.records)])
+    return rows.withColumn(FAULT, F.when(held, F.lit(QuarantineReason.EXCLUDED.value)).otherwise(F.col(FAULT)))
 
 
 def _forms(uri: str) -> tuple[str, ...]:

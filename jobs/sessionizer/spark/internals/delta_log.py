@@ -34,11 +34,6 @@ def last_version(spark: SparkSession, location: str, application: str) -> int:
         return read_transaction_version(_snapshot(spark, location), application)
 
 
-def applications(spark: SparkSession, location: str) -> set[str]:
-    """Return every application that the table at ``location`` took a transaction of."""
-    return set(last_versions(spark, location))
-
-
 def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
     """Return the highest version of every application in the table at ``location``."""
     if plain():
@@ -56,10 +51,8 @@ def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
 def table_property(spark: SparkSession, location: str, name: str) -> str | None:
     """Return a property of the table at ``location``, None if it has no such property, or is no table yet."""
     if plain():
-        if not DeltaTable.isDeltaTable(spark, location):
-            return None
-        detail = DeltaTable.forPath(spark, location).detail().select("properties").first()
-        return None if detail is None else detail[0].get(name)
+        properties: dict[str, str] | None = _detail(spark, location, "properties")
+        return None if properties is None else properties.get(name)
     with door(DOOR):
         found = _snapshot(spark, location).metadata().configuration().get(name)
         return str(found.get()) if found.isDefined() else None
@@ -68,10 +61,8 @@ def table_property(spark: SparkSession, location: str, name: str) -> str | None:
 def table_id(spark: SparkSession, location: str) -> str | None:
     """Return the id that the table at ``location`` was made with, None if it is no table."""
     if plain():
-        if not DeltaTable.isDeltaTable(spark, location):
-            return None
-        detail = DeltaTable.forPath(spark, location).detail().select("id").first()
-        return None if detail is None else str(detail.id)
+        found: str | None = _detail(spark, location, "id")
+        return found
     with door(DOOR):
         snapshot = _snapshot(spark, location)
         return str(snapshot.metadata().id()) if snapshot.version() >= 0 else None
@@ -120,6 +111,14 @@ def read_transaction_version(snapshot: Any, application: str) -> int:  # noqa: A
         if one.appId() == application:
             return int(one.version())
     return -1
+
+
+def _detail(spark: SparkSession, location: str, column: str) -> Any:  # noqa: ANN401  of any type
+    """Return a column of Delta's description of a table, None if there is no table."""
+    if not DeltaTable.isDeltaTable(spark, location):
+        return None
+    detail = DeltaTable.forPath(spark, location).detail().select(column).first()
+    return None if detail is None else detail[0]
 
 
 def _snapshot(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object

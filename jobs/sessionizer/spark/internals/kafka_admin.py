@@ -58,7 +58,9 @@ def describe_topics(spark: SparkSession, settings: Mapping[str, str], names: Ite
         wanted = tuple(names)
         admin = _client(spark, {**_BOUNDS, **settings})
         try:
-            asked = admin.describeTopics(_java_list(spark, wanted), _request_rights(spark)).topicNameValues()
+            options = java_class(spark, f"{_ADMIN}.DescribeTopicsOptions")()
+            rights = options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
+            asked = admin.describeTopics(_java_list(spark, wanted), rights).topicNameValues()
             found = {name: _answer(asked.get(name)) for name in wanted}
             there = {name: topic for name, topic in found.items() if isinstance(topic, Topic)}
             return {**found, **{name: replace(there[name], compacted=True) for name in _compacted(spark, admin, there)}}
@@ -93,11 +95,6 @@ def _client(spark: SparkSession, settings: Mapping[str, str]) -> Any:  # noqa: A
     updater = java_class(spark, "org.apache.spark.kafka010.KafkaConfigUpdater")("sessionizer", scala)
     settled = updater.setAuthenticationConfigIfNeeded().build()
     return java_class(spark, f"{_ADMIN}.AdminClient").create(settled)
-
-
-def _request_rights(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
-    options = java_class(spark, f"{_ADMIN}.DescribeTopicsOptions")()
-    return options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
 
 
 def _compacted(spark: SparkSession, admin: Any, names: Iterable[str]) -> set[str]:  # noqa: ANN401  a Java object

@@ -100,14 +100,14 @@ def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
         remove_tree(folder)
 
 
-def fork_lineage(home: StreamHome, recording: Recording, folder: DataPath) -> Fork:
+def fork_lineage(recording: Recording, folder: DataPath) -> Fork:
     """Copy the batch before the recorded ones as files. The stream may run meanwhile.
 
     Raises BatchOutrun if Spark removes a file of it meanwhile, UnwritablePath, DiskFull.
     """
     fork, batches = Fork(folder, folder / "checkpoint"), recording.batches
     files = recording.spec.source.format == "files"
-    with check_batch_is_kept(home, recording, folder):
+    with check_batch_is_kept(recording, folder):
         copy_batch(
             recording.checkpoint,
             batches.fork_at,
@@ -128,7 +128,7 @@ def copy_recorded_offsets(recording: Recording, folder: DataPath) -> None:
 
 
 @contextmanager
-def check_batch_is_kept(home: StreamHome, recording: Recording, folder: DataPath) -> Iterator[None]:
+def check_batch_is_kept(recording: Recording, folder: DataPath) -> Iterator[None]:
     """Check that the batch of the fork is kept until all of it is copied.
 
     Raises BatchOutrun if it is not, UnwritablePath, DiskFull.
@@ -138,9 +138,9 @@ def check_batch_is_kept(home: StreamHome, recording: Recording, folder: DataPath
         before = proof_of_batch(recording.checkpoint, at)
         yield
         if proof_of_batch(recording.checkpoint, at) != before:
-            raise BatchOutrun(home.name, at, "another batch took its place")
+            raise BatchOutrun(recording.home.name, at, "another batch took its place")
     except FileNotFoundError as error:
-        raise BatchOutrun(home.name, at, f"{error.filename or error} is gone") from error
+        raise BatchOutrun(recording.home.name, at, f"{error.filename or error} is gone") from error
     except OSError as error:
         raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
 
@@ -149,34 +149,30 @@ _SEED: Final = 0
 _MIGRATED: Final = "migrated"
 
 
-def fork_with_migrations(
-    spark: SparkSession, home: StreamHome, recording: Recording, folder: DataPath, examined: Examined
-) -> Fork:
+def fork_with_migrations(spark: SparkSession, recording: Recording, folder: DataPath, examined: Examined) -> Fork:
     """Seed a fork with the migrated open events of the batch before the recorded ones. The stream may run meanwhile.
 
     Raises MigrationRefused, InvalidSpec if the spec cannot take the migrated events, and BatchOutrun if Spark removes
     a file of the batch meanwhile.
     """
-    with check_batch_is_kept(home, recording, folder):
+    with check_batch_is_kept(recording, folder):
         copy_recorded_offsets(recording, folder)
-        committed = read_committed_batch(home, recording.batches.fork_at)
-        migrated = MigratedEvents(spark, home, committed, recording.waiting, folder / _MIGRATED)
+        committed = read_committed_batch(recording.home, recording.batches.fork_at)
+        migrated = MigratedEvents(spark, recording.home, committed, recording.waiting, folder / _MIGRATED)
         require_in_reach(examined.guarded.payload, migrated.kept)
         migrated.decide()
-        checkpoint = _seed(spark, home, recording, migrated, examined)
+        checkpoint = _seed(spark, recording, migrated, examined)
         # batch 1 of the seeded checkpoint begins where the recorded batches do
         begin_where(checkpoint, _SEED, write_recorded_offsets(folder) / str(recording.batches.fork_at))
         remove_tree(checkpoint / SOURCES)
         are_files = recording.spec.source.format == "files"
         copy_sources(recording.checkpoint, recording.batches.last, checkpoint, are_files=are_files)
     fork = Fork(folder, checkpoint, recording.batches.fork_at - _SEED)
-    _write_finished(spark, home, recording, fork, committed)
+    _write_finished(spark, recording, fork, committed)
     return fork
 
 
-def _seed(
-    spark: SparkSession, home: StreamHome, recording: Recording, migrated: MigratedEvents, examined: Examined
-) -> DataPath:
+def _seed(spark: SparkSession, recording: Recording, migrated: MigratedEvents, examined: Examined) -> DataPath:
     """Make a lineage of the migrated events in a home of its own, and return its checkpoint."""
     committed = migrated.committed
     transfer = StateTransfer(
@@ -189,7 +185,7 @@ def _seed(
     )
     partitions = int(committed.settings[PARTITIONS])
     with TemporaryDirectory(prefix="sessionizer-prove-") as control:
-        scratch = StreamHome.scratch(Path(control), home.name, migrated.folder.parent / "data")
+        scratch = StreamHome.scratch(Path(control), recording.home.name, migrated.folder.parent / "data")
         scratch.prepare()
         scratch.prepare_data()
         seeded = NewLineage(
@@ -207,11 +203,9 @@ def _seed(
         return scratch.checkpoint(seeded.lineage)
 
 
-def _write_finished(
-    spark: SparkSession, home: StreamHome, recording: Recording, fork: Fork, committed: CommittedBatch
-) -> None:
+def _write_finished(spark: SparkSession, recording: Recording, fork: Fork, committed: CommittedBatch) -> None:
     """Write the sessions that were over before the migration, by the spec that wrote the recorded rows."""
-    spec = recording.old_spec
+    spec, home = recording.old_spec, recording.home
     locations = {name: fork.table(name) for name in STREAMED}
     ensure_tables(spark, examine(spark, spec, home.platform).shapes(spec), locations)
     fields, measures = payload_so_far(spec, committed.kept), GuardedAggregates.of(spark, spec.measures)

@@ -33,11 +33,13 @@ from sessionizer.spark.proof.replay import Recording, Replayed, examine_replay, 
 from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.state.proof.comparison import (
+    EVENT,
     TABLES,
     ComparedTable,
     TableComparison,
     compare_rows,
     merge_comparisons,
+    name_event_fields,
 )
 from sessionizer.state.proof.page import keep_page
 from sessionizer.state.proof.result import (
@@ -105,11 +107,11 @@ def prove_by_replay(
     proof_id = mint_id(at)
     recording = read_recording(spark, home, spec, asked.batches, asked.first)
     with scratch_folder(home, proof_id) as folder:
-        examined = examine_replay(spark, home, recording)
-        fork = _fork(spark, home, recording, folder, examined)
+        examined = examine_replay(spark, recording)
+        fork = _fork(spark, recording, folder, examined)
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
-        replayed = replay(spark, home, recording, fork, examined, say)
-        tables, notes = _judge(spark, home, recording, fork, replayed, say)
+        replayed = replay(spark, recording, fork, examined, say)
+        tables, notes = _judge(spark, recording, fork, replayed, say)
     present = present_fingerprint({SPARK: spark.version, JAVA: jvm_version(spark)})
     return Proof(
         id=proof_id,
@@ -130,21 +132,20 @@ def prove_by_replay(
 
 def _judge(
     spark: SparkSession,
-    home: StreamHome,
     recording: Recording,
     fork: Fork,
     replayed: Replayed,
     say: Callable[[str], None],
 ) -> tuple[tuple[TableProof, ...], list[str]]:
     """Compare the old rows with the new ones, and tell the doing of the release from that of a changed spec."""
-    noted = noted_rows(home, recording, replayed.batches)
-    old = recorded_rows(spark, home, recording, replayed.batches)
+    noted = noted_rows(recording, replayed.batches)
+    old = recorded_rows(spark, recording, replayed.batches)
     new = replayed_rows(spark, recording, fork, replayed.batches)
     compared, notes = compare_tables(old, new, noted)
     of_release, of_spec = compared, {name: TableComparison() for name in compared}
     if recording.changes and replayed.died is None and any(each.differences for each in compared.values()):
         say("rows differ, and the spec changed: the batches are replayed by the recorded spec, too")
-        base = _replay_by_old_spec(spark, home, recording, replayed, fork.folder / _OLD_SPEC, say)
+        base = _replay_by_old_spec(spark, recording, replayed, fork.folder / _OLD_SPEC, say)
         if isinstance(base, str):
             notes.append(base)
         else:
@@ -158,7 +159,6 @@ def _judge(
 
 def _replay_by_old_spec(
     spark: SparkSession,
-    home: StreamHome,
     recording: Recording,
     replayed: Replayed,
     folder: DataPath,
@@ -172,29 +172,28 @@ def _replay_by_old_spec(
     make_data_folder(folder)
     by_old = recording.use_recorded_spec()
     try:
-        examined = examine_replay(spark, home, by_old)
-        fork = _fork(spark, home, by_old, folder, examined)
+        examined = examine_replay(spark, by_old)
+        fork = _fork(spark, by_old, folder, examined)
     except InvalidSpec as error:
         return f"no difference is explained, because this release cannot run the recorded spec: {error}"
-    died = replay(spark, home, by_old, fork, examined, say).died
+    died = replay(spark, by_old, fork, examined, say).died
     if died is not None:
         return f"no difference is explained, because batch {died.batch_id} failed by the recorded spec: {died.cause}"
     return replayed_rows(spark, by_old, fork, replayed.batches)
 
 
-def _fork(spark: SparkSession, home: StreamHome, recording: Recording, folder: DataPath, examined: Examined) -> Fork:
+def _fork(spark: SparkSession, recording: Recording, folder: DataPath, examined: Examined) -> Fork:
     """Copy the lineage as files, or seed a copy if migrations wait. Raises InvalidSpec if the spec does not fit it."""
     if recording.waiting:
-        return fork_with_migrations(spark, home, recording, folder, examined)
-    require_readable_state(home, recording.lineage, recording.spec, examined.guarded.payload)
-    return fork_lineage(home, recording, folder)
+        return fork_with_migrations(spark, recording, folder, examined)
+    require_readable_state(recording.home, recording.lineage, recording.spec, examined.guarded.payload)
+    return fork_lineage(recording, folder)
 
 
 ROWS_IN_A_PART: Final = 100_000
 """Rows of a table, old and new, that one Python worker compares at a time."""
 _COMPARISON: Final = TypeAdapter(TableComparison)
 _PART: Final = "_part"
-_EVENT: Final = "event"
 _OLD, _NEW = "old", "new"
 _FACTS: Final = {SESSIONS: "sessions", LATE_EVENTS: "late", QUARANTINE: "quarantined"}
 """By table, the figure of a batch that says how many rows it wrote there."""
@@ -204,9 +203,9 @@ Rows: TypeAlias = "Callable[[str], DataFrame]"
 """The compared rows of a Delta table, which is given by its name."""
 
 
-def recorded_rows(spark: SparkSession, home: StreamHome, recording: Recording, batches: Collection[int]) -> Rows:
+def recorded_rows(spark: SparkSession, recording: Recording, batches: Collection[int]) -> Rows:
     """Return the rows that ``batches`` wrote into the stream's tables."""
-    live = home.table_locations(recording.sink)
+    live = recording.home.table_locations(recording.sink)
 
     def rows(name: str) -> DataFrame:
         written = spark.read.format("delta").load(live[name])
@@ -228,9 +227,9 @@ def replayed_rows(spark: SparkSession, recording: Recording, fork: Fork, batches
     return rows
 
 
-def noted_rows(home: StreamHome, recording: Recording, batches: Collection[int]) -> dict[str, dict[int, int]]:
+def noted_rows(recording: Recording, batches: Collection[int]) -> dict[str, dict[int, int]]:
     """Return, by table and batch, how many rows the driver noted that it wrote."""
-    facts = BatchLog(home.lineage(recording.lineage).batches).kept_batches
+    facts = BatchLog(recording.home.lineage(recording.lineage).batches).kept_batches
     return {
         name: {batch: getattr(facts[batch], figure) for batch in batches if batch in facts}
         for name, figure in _FACTS.items()
@@ -287,8 +286,8 @@ def _rows_of(table: ComparedTable, rows: DataFrame) -> DataFrame:
     conflicts = F.col("reason").eqNullSafe(QuarantineReason.CONFLICTING_DUPLICATE.value)
     if table.name == QUARANTINE:
         return rows.where(~conflicts)
-    events = rows.where(conflicts).select(F.from_json("raw", "map<string, string>").alias(_EVENT), "batch_id")
-    return events.select(*(F.col(_EVENT)[name].alias(name) for name in table.key), "*")
+    events = rows.where(conflicts).select(F.from_json("raw", "map<string, string>").alias(EVENT), "batch_id")
+    return events.select(*(F.col(EVENT)[name].alias(name) for name in table.key), "*")
 
 
 def _compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable, parts: int) -> TableComparison:
@@ -297,27 +296,14 @@ def _compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable, parts:
         return TableComparison()
     part = F.pmod(F.xxhash64(*(F.col(name).cast("string") for name in table.key)), F.lit(parts))
     sides = [each.withColumn(_PART, part).groupBy(_PART) for each in (old, new)]
-    compared = sides[0].cogroup(sides[1]).applyInArrow(_comparer(table), "compared string")
-    return merge_comparisons(_COMPARISON.validate_json(row.compared) for row in compared.collect())
 
-
-def _comparer(table: ComparedTable) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def compare(old: pa.Table, new: pa.Table) -> pa.Table:
         sides = [side.drop_columns([_PART]) if _PART in side.column_names else side for side in (old, new)]
-        before, now = map(_name_fields, sides)
+        before, now = map(name_event_fields, sides)
         return pa.table({"compared": [json.dumps(asdict(compare_rows(before, now, table)))]})
 
-    return compare
-
-
-def _name_fields(rows: pa.Table) -> pa.Table:
-    """Return ``rows`` with the events of conflicting duplicates as structs, which are compared field by field."""
-    place = rows.schema.get_field_index(_EVENT)
-    if place < 0:
-        return rows
-    events = [dict(each or ()) for each in rows.column(place).to_pylist()]
-    names = sorted({name for event in events for name in event})
-    return rows.set_column(place, _EVENT, pa.array(events, pa.struct([(name, pa.string()) for name in names])))
+    compared = sides[0].cogroup(sides[1]).applyInArrow(compare, "compared string")
+    return merge_comparisons(_COMPARISON.validate_json(row.compared) for row in compared.collect())
 
 
 NAME: Final = "proof"

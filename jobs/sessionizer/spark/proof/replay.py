@@ -36,7 +36,7 @@ from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_source
 from sessionizer.spark.internals.java_errors import JavaError
-from sessionizer.spark.query.assembly import SessionQuery, session_query
+from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
@@ -77,7 +77,6 @@ class Replayed:
 
 def replay(
     spark: SparkSession,
-    home: StreamHome,
     recording: Recording,
     fork: Fork,
     examined: Examined,
@@ -87,7 +86,13 @@ def replay(
 
     Raises NothingToProve if the source lost events, and the transient error that ended a query.
     """
-    query, sinks = _prepare(spark, home, recording, fork, examined)
+    spec, home = recording.spec, recording.home
+    locations: Mapping[str, str] = {name: fork.table(name) for name in STREAMED}
+    ensure_tables(spark, examined.shapes(spec), locations)
+    query = session_query(spark, spec, examined.guarded, home.punctuations(recording.lineage))
+    fields, measures = examined.guarded.payload_fields, GuardedAggregates.of(spark, spec.measures)
+    keep = spec.sink.keep_events
+    sinks = Sinks(recording.lineage, locations, fields, measures, keep, lambda: None, home.name)
     run, started, died = _Run(home.name, sinks, fork, recording.batches.ids, say), time.monotonic(), None
     try:
         query.run_planned_batches(run.write, fork.checkpoint, run.plan_next)
@@ -96,26 +101,14 @@ def replay(
     return Replayed(run.batches[: run.over], run.events, time.monotonic() - started, died)
 
 
-def examine_replay(spark: SparkSession, home: StreamHome, recording: Recording) -> Examined:
+def examine_replay(spark: SparkSession, recording: Recording) -> Examined:
     """Examine the spec of the replay over the source, without the files and ranges that the lineage leaves out.
 
     Raises InvalidSpec, SourceReplaced, SourceUnreachable.
     """
+    home = recording.home
     require_source(spark, home, recording.spec, recording.lineage)
     return examine(spark, recording.spec, home.platform, SourceMemory.of(home, recording.lineage))
-
-
-def _prepare(
-    spark: SparkSession, home: StreamHome, recording: Recording, fork: Fork, examined: Examined
-) -> tuple[SessionQuery, Sinks]:
-    """Make the tables of the replay, and build its query."""
-    spec = recording.spec
-    locations: Mapping[str, str] = {name: fork.table(name) for name in STREAMED}
-    ensure_tables(spark, examined.shapes(spec), locations)
-    query = session_query(spark, spec, examined.guarded, home.punctuations(recording.lineage))
-    measures = GuardedAggregates.of(spark, spec.measures)
-    fields, keep = examined.guarded.payload_fields, spec.sink.keep_events
-    return query, Sinks(recording.lineage, locations, fields, measures, keep, lambda: None, home.name)
 
 
 @dataclass(slots=True)
@@ -197,13 +190,14 @@ _REMOVES_FILES: Final = frozenset({"cleansource", "sourcearchivedir"})
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Batches of ``lineage``, whose rows are in the tables of the folder ``sink``, and the ``spec`` of the replay.
+    """Batches of ``lineage``, whose rows are in the tables of the folder ``sink``, and the ``spec`` of their replay.
 
     ``changes``: of the spec since the rows were written, among them those by the migrations that wait. ``notes``: what
     is left out, in words. ``old_spec``: what the lineage runs by. ``waiting``: migrations of the spec that its open
     events have not had.
     """
 
+    home: StreamHome
     lineage: str
     checkpoint: DataPath
     sink: str | None
@@ -234,7 +228,11 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         raise DamagedFile(SPEC_FILE.of(home, lineage).path, "it is gone")
     decided = changes_between(list_decisions(record.document), decisions_of(spec))
     changes = tuple(change for change in decided if change.field != MIGRATIONS)  # applied ones may leave the file
-    _require_same_source(home.name, spec, changes)
+    if spec.source.format == "socket":
+        raise NothingToProve(home.name, "a socket keeps none of its events")
+    for change in changes:
+        if (known := field_at(change.field)) is not None and known.selects_events:
+            raise NothingToProve(home.name, f"the batches were read from another source ({change})")
     checkpoint = home.checkpoint(lineage)
     try:
         kept = list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
@@ -246,6 +244,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         f"{each} is not replayed: a rescale changes no session" for each in changes if each.field == KEY_GROUPS
     ]
     return Recording(
+        home=home,
         lineage=lineage,
         checkpoint=checkpoint,
         sink=record.sink,
@@ -268,15 +267,6 @@ def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
         kept = {name: value for name, value in options.items() if name.lower() not in _REMOVES_FILES}
         document["source"]["options"] = kept
     return StreamSpec.model_validate({**document, KEY_GROUPS: key_groups})
-
-
-def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, ...]) -> None:
-    if spec.source.format == "socket":
-        raise NothingToProve(stream, "a socket keeps none of its events")
-    for change in changes:
-        known = field_at(change.field)
-        if known is not None and known.selects_events:
-            raise NothingToProve(stream, f"the batches were read from another source ({change})")
 
 
 def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: StreamSpec) -> Callable[[int], str | None]:

@@ -23,7 +23,7 @@ from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import store_failure
-from sessionizer.spark.internals.delta_log import applications, table_property
+from sessionizer.spark.internals.delta_log import last_versions, table_property
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.table_shapes import TableShape, lacks, require_fit
@@ -242,7 +242,7 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
             continue
         found = table_property(spark, location, OWNER)
         if found is None:
-            wrote = applications(spark, location).difference(lineages)
+            wrote = set(last_versions(spark, location)).difference(lineages)
             strangers = sorted(name for name in wrote if not name.startswith(OF_OPERATION))
             found = f"the stream of lineage {strangers[-1]}" if strangers else owner
             unmarked.append((name, location))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Indices: TypeAlias = NDArray[np.int64]
     Rows: TypeAlias = NDArray[np.bool_]
 
+EVENT: Final = "event"
+"""Column with the event of a conflicting duplicate, as a map."""
 SAMPLES: Final = 10
 """Rows of each kind of difference that are shown."""
 
@@ -105,6 +107,16 @@ def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: in
     differences = tuple(each for each in found if each.rows)
     identical = len(in_old) - sum(each.rows for each in changed)
     return TableComparison(len(old_ids), len(new_ids), identical, differences)
+
+
+def name_event_fields(rows: pa.Table) -> pa.Table:
+    """Return ``rows`` with the events of conflicting duplicates as structs, which are compared field by field."""
+    place = rows.schema.get_field_index(EVENT)
+    if place < 0:
+        return rows
+    events = [dict(each or ()) for each in rows.column(place).to_pylist()]
+    names = sorted({name for event in events for name in event})
+    return rows.set_column(place, EVENT, pa.array(events, pa.struct([(name, pa.string()) for name in names])))
 
 
 def merge_comparisons(parts: Iterable[TableComparison], samples: int = SAMPLES) -> TableComparison:

@@ -22,8 +22,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -161,7 +160,8 @@ def _held(kind: pa.DataType) -> DataType:
     return _HELD_BY.get(kind, NullType())
 
 
-_PLAIN: Final = frozenset({"", ".csv", ".txt", ".tsv", ".gz", ".bz2"})
+_OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_PLAIN: Final = frozenset({"", ".csv", ".txt", ".tsv", *_OPENERS})
 """Suffixes of files whose headers are read here. Spark knows more kinds of compression."""
 _LONGEST: Final = 1024 * 1024
 """Bytes within which a header must end."""
@@ -181,18 +181,17 @@ def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str])
 def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) -> str | None:
     """Say how the header ``line`` differs from the ``names`` of the columns, None if it does not."""
     try:
-        header = [_trim(cell, options) for cell in _cells(line, separator(options), options.get("quote", QUOTE))]
+        header = _cells(line, separator(options), options.get("quote", QUOTE))
     except csv.Error as error:
         return f"the header is no CSV: {error}"
+    if is_option_on(options, "ignoreleadingwhitespace"):
+        header = [cell.lstrip() for cell in header]
+    if is_option_on(options, "ignoretrailingwhitespace"):
+        header = [cell.rstrip() for cell in header]
     if len(header) != len(names):
         return other_length(len(header), len(names))
     same = all(found.lower() == wanted.lower() for found, wanted in zip(header, names, strict=True))
     return None if same else other_header(header, names)
-
-
-def _trim(cell: str, options: Mapping[str, str]) -> str:
-    cell = cell.lstrip() if is_option_on(options, "ignoreleadingwhitespace") else cell
-    return cell.rstrip() if is_option_on(options, "ignoretrailingwhitespace") else cell
 
 
 def _cells(line: str, between: str, quote: str) -> list[str]:
@@ -209,24 +208,12 @@ def first_csv_line(spark: SparkSession, uri: str, options: Mapping[str, str]) ->
     if path is None or path.suffix.lower() not in _PLAIN or "linesep" in options:
         return _first_line_by_spark(spark, uri, options)
     try:
-        begin = _begin(path)
+        with _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            begin: bytes = file.read(_LONGEST)
     except (OSError, EOFError):
         return None  # the query that reads it reports the error
     lines = begin.decode("utf-8-sig", errors="replace").replace("\r", "\n").split("\n")
     return next((line for line in lines if _is_told(line, options.get("comment"))), None)
-
-
-def _begin(path: Path) -> bytes:
-    match path.suffix.lower():
-        case ".gz":
-            with gzip.open(path) as file:
-                return file.read(_LONGEST)
-        case ".bz2":
-            with bz2.open(path) as file:
-                return file.read(_LONGEST)
-        case _:
-            with path.open("rb") as file:
-                return file.read(_LONGEST)
 
 
 def _is_told(line: str, comment: str | None) -> bool:
