@@ -204,7 +204,6 @@ def _commits(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
 
 
 def _lists(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    """Yield the damage of the files that a source has listed."""
     remedy = (
         'write its lines again, one for each file that it had ({"path":…,"timestamp":…,"batchId":…}), without '
         f"Hadoop's checksum of it. The parts beside it show the form. Or {ELSEWHERE}"
@@ -229,7 +228,6 @@ def _lists(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
 
 
 def _left_checksums(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    """Yield a finding for each missing file whose checksum exists."""
     for checksum in checkpoint.files.sizes:
         folder, slash, own = checksum.rpartition("/")
         name = f"{folder}{slash}{own.removeprefix('.').removesuffix('.crc')}"
@@ -256,7 +254,6 @@ def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:
 
 
 def _operators(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    """Yield the damage of the operators' descriptions."""
     wrong = {name: problem for name, problem in checkpoint.wrong.items() if OPERATOR_FILE.fullmatch(name)}
     there = {int(match[1]) for name in checkpoint.files.sizes if (match := OPERATOR_FILE.fullmatch(name))}
     folders = {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
@@ -296,7 +293,6 @@ def _schemas(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
 
 
 def _versions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
-    """Yield every damage of the files with rows."""
     told: set[str] = set()
     committed = checkpoint.committed
     for place in _places(checkpoint):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -113,7 +113,10 @@ class BatchFiles:
         brought = map(file_position, files_of_batch(self.home.checkpoint(self.lineage), batch_id))
         sizes = sizes_of(spark, [uri for uri in brought if uri not in known and not is_summary(source, uri)])
         if gone := [uri for uri, size in sizes.items() if size is None]:
-            self.error = self._gone(resolve_place(source.path, self.home.platform), gone, batch_id)
+            folder = resolve_place(source.path, self.home.platform)
+            # if the folder is gone as well, it was unmounted or will be back
+            was_unmounted, files = not _may_be_there(folder), SourceFilesGone(self.home.name, batch_id, tuple(gone))
+            self.error = SourceUnreachable(folder, AWAY) if was_unmounted else files
             raise self.error
         if source.encoding == "parquet":
             unreadable.report_empty([uri for uri, size in sizes.items() if not size])
@@ -123,12 +126,6 @@ class BatchFiles:
             unreadable.put_aside(uri, problem)
         if self.put_aside:
             raise FilesPutAside
-
-    def _gone(self, folder: str, files: Sequence[str], batch_id: int) -> SessionizerError:
-        """Choose the error for files that are gone. If the folder is gone as well, it was unmounted or will be back."""
-        if not _may_be_there(folder):
-            return SourceUnreachable(folder, AWAY)
-        return SourceFilesGone(self.home.name, batch_id, tuple(files))
 
     def reason(self) -> str | None:
         """Say what the next query does otherwise, None if nothing."""

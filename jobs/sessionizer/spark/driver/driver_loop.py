@@ -164,10 +164,7 @@ class DriverLoop:
         return self._prepare_query(spark)
 
     def _prepare_query(self, spark: SparkSession) -> PreparedQuery:
-        """Prepare the query, with the tables made and a lineage to resume.
-
-        Raises errors of the spec, of the source, and of the tables.
-        """
+        """Prepare the query, with the tables made and a lineage to resume."""
         home, spec, lineage = self._home, self._spec, active_lineage(self._home)
         if not is_local_master(spark.sparkContext.master or ""):
             require_fit_executors(spark, home.data)
@@ -225,17 +222,13 @@ class DriverLoop:
             self._drain_lineage()
 
     def _needs_waking(self, until: Until) -> bool:
-        """Whether a first batch is needed although no new events may come.
-
-        It tells a resuming driver its watermark. On the wall clock, a driver that ends by itself closes with it the
-        sessions that are over by now.
-        """
+        # a first batch tells a resuming driver its watermark. On the wall clock, a driver that ends by itself closes
+        # with it the sessions that are over by now
         if until is Until.STOPPED:
             return self._housekeeping.follows_a_quiet_source
         return not self._spec.rules.clock.has_watermark
 
     def _drain_lineage(self) -> None:
-        """Close every session for good."""
         lineage = self._prepared.lineage
         begin_drain(self._home, lineage)
         self._say(f"draining lineage {lineage}: every session is closed now, and later events would be late")
@@ -381,11 +374,7 @@ def _require_readable(home: StreamHome) -> None:
 
 
 def _prepare_data(home: StreamHome) -> None:
-    """Prepare the stream's data. Raises DataOwned, and DamagedFile if there are checkpoints that control does not know.
-
-    Raises DataAway, before it makes a folder, if the checkpoint of the active lineage is missing. Raises
-    StoreUnreachable, DiskFull, UnwritablePath.
-    """
+    """Prepare the stream's data. The checkpoint of the active lineage must be there before a folder is made."""
     lineage = active_lineage(home)
     if lineage is not None:
         require_checkpoint(home, lineage)

@@ -1,11 +1,7 @@
 """The processes of a driver: a check of its executors, an early start of Python, and a JVM without memory.
 
-Check that the executors of a cluster can do a stream's work, before anything of the stream is made.
-
-It finds faults that cannot pass by themselves. Other failures of the check (an executor that is lost, a name node that
-is away) are left to the stream, which knows how to wait.
-
-Check for a driver's JVM that ended because it ran out of memory, if the error in Python does not say so.
+The check finds faults that cannot pass by themselves, before anything of the stream is made. Other failures (an
+executor that is lost, a name node that is away) are left to the stream, which knows how to wait.
 
 On this machine a JVM without memory ends at once (``launch/driver_environment.py``), and Python sees a broken
 connection. With other options Spark shuts its context down, and Python sees the error that followed. The JVM's last
@@ -114,10 +110,7 @@ def _unfit(signs: Iterable[tuple[re.Pattern[str], str]]) -> Iterator[None]:
 
 
 ENDED_WITHIN_S: Final = 30.0
-"""Seconds to wait for the workers.
-
-A cluster may have no executor to spare, and the driver must still report its findings.
-"""
+"""Seconds to wait for the workers, because a cluster may have no executor to spare."""
 
 
 @contextmanager

@@ -152,10 +152,7 @@ class HeartbeatWriter:
         self._straggler: Straggler | None = None
 
     def take_events_at(self) -> int | None:
-        """Return once the time (epoch ms) of the last batch with events that count.
-
-        None if no batch brought any since the last call.
-        """
+        """Return once the time (epoch ms) of the last batch with events that count. None if there was none since."""
         with self._lock:
             events_at, self._events_at = self._events_at, None
             return events_at

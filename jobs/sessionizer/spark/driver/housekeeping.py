@@ -212,10 +212,7 @@ class Housekeeping:
 
 
 AFTER_BATCHES: Final = 10
-"""Batches before the rehearsal.
-
-The first ones have code of their own to compile, and a driver that ends soon needs none.
-"""
+"""Batches before the rehearsal: the first have code of their own to compile, and a driver that ends soon needs none."""
 ENDED_WITHIN_S: Final = 30.0
 _COMMITS: Final = 2
 
@@ -241,10 +238,7 @@ class Rehearsal:
         self._work.end(ENDED_WITHIN_S)
 
     def _checkpoint(self) -> None:
-        """Write the checkpoint.
-
-        A failure is harmless: the first real checkpoint is then as slow as without a rehearsal.
-        """
+        # a failure is harmless: the first real checkpoint is then as slow as without a rehearsal
         with suppress(SessionizerError, PySparkException, JavaError, JavaUnreachable, OSError):
             remove_tree(self._folder)  # of a driver that was killed meanwhile
             rehearse_checkpoint(self._spark, uri_of(self._folder))

@@ -80,7 +80,6 @@ def jvm_of_this_process() -> int | None:
 
 
 def _name(pid: int, thread: int) -> str:
-    """Read the name of a thread, which psutil does not know."""
     try:
         return Path(f"/proc/{pid}/task/{thread}/comm").read_text().rstrip("\n")
     except OSError:

@@ -215,7 +215,6 @@ def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms:
 
 
 def _table(rows: list[JsonObject]) -> pa.Table:
-    """Return the rows in the columns of the table. Figures that a row lacks are null."""
     schema = pa.schema([pa.field(column.name, _arrow_type(column.name)) for column in stream_history_shape().columns])
     return pa.Table.from_pylist(sorted(rows, key=lambda row: row["at"]), schema=schema)
 

@@ -202,14 +202,12 @@ def _year_checks(mapped: DataFrame) -> Checks:
 
 
 def _format_as_json(mapped: DataFrame) -> Column:
-    """Write a mapped row as text, if the text that it came as is missing."""
     names = [name for name in mapped.columns if name not in _READ]
     columns = [F.col(name).alias(name.removeprefix(f"{schema.PAYLOAD}_")) for name in names]
     return F.make_valid_utf8(F.to_json(F.struct(*columns)))
 
 
 def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_checks: Checks) -> Column:
-    """Return the first fault of a mapped row, null if it has none."""
     reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
     at = F.unix_millis(EVENT_TIME)
     of_time: Checks = [

@@ -164,7 +164,6 @@ def kafka_options(source: KafkaSource) -> dict[str, str]:
 def _parse_records(
     records: DataFrame, source: KafkaSource, max_event_bytes: int, schema_ids: frozenset[int] | None
 ) -> DataFrame:
-    """Parse ``records`` by the schemas that the spec and its registry have."""
     reader = source.value_schema.content if source.value_schema is not None else ""
     if source.registry is None:
         return parse_records(records, source, max_event_bytes, None, reader)

@@ -114,7 +114,6 @@ def read_transaction_version(snapshot: Any, application: str) -> int:  # noqa: A
 
 
 def _detail(spark: SparkSession, location: str, column: str) -> Any:  # noqa: ANN401  of any type
-    """Return a column of Delta's description of a table, None if there is no table."""
     if not DeltaTable.isDeltaTable(spark, location):
         return None
     detail = DeltaTable.forPath(spark, location).detail().select(column).first()
@@ -126,7 +125,6 @@ def _snapshot(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Jav
 
 
 def _read_versions(spark: SparkSession, location: str) -> dict[str, int]:
-    """Return the highest version of each application, none if there is no table."""
     if not DeltaTable.isDeltaTable(spark, location):
         return {}
     folder = f"{location}/_delta_log"

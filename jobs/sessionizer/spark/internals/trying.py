@@ -158,7 +158,6 @@ def _has_moment(kind: DataType) -> bool:
 
 
 def _may_read_time_of_day(given: DataType, made: DataType) -> bool:
-    """Tell whether a cast from ``given`` to ``made`` makes a timestamp of a text."""
     match given, made:
         case StringType(), TimestampType():
             return True

@@ -273,14 +273,12 @@ def _compare_stored(
 
 
 def _count_rows(old: DataFrame, new: DataFrame) -> Counter[tuple[str, int]]:
-    """Count the rows of each side and batch, in one job."""
     sides = [rows.select(F.lit(side).alias("side"), "batch_id") for side, rows in ((_OLD, old), (_NEW, new))]
     counted = sides[0].union(sides[1]).groupBy("side", "batch_id").count()
     return Counter({(row.side, row.batch_id): row["count"] for row in counted.collect()})
 
 
 def _rows_of(table: ComparedTable, rows: DataFrame) -> DataFrame:
-    """Return the rows of a Delta table that are compared as ``table``."""
     if table.stored_in != QUARANTINE:
         return rows
     conflicts = F.col("reason").eqNullSafe(QuarantineReason.CONFLICTING_DUPLICATE.value)

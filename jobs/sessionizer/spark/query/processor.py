@@ -227,7 +227,6 @@ class SessionProcessor(StatefulProcessor):
         return BatchBounds.of(clock, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
 
     def _changed_timeouts(self, changes: dict[str, int]) -> Mapping[str, int]:
-        """Return all changes so far, including this batch's."""
         if not self._shared.rules.clock.has_gaps:
             return {}
         kept = self._fingerprint.get()
@@ -270,7 +269,6 @@ class SessionProcessor(StatefulProcessor):
         self._put_log(_encode_value(piece) for table in open_events for piece in log_tables(table))
 
     def _put_log(self, values: Iterator[tuple[bytes]]) -> None:
-        """Replace the log by ``values``, which have at least one."""
         self._log.put([next(values)])
         for value in values:
             self._log.appendValue(value)

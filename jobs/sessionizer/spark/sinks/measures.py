@@ -95,7 +95,6 @@ class _Rewriting:
         return name
 
     def _call(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[str, int]:
-        """Return the call that begins ``at``, over tried columns, and the position of the words behind it."""
         end = find_closing(words, at + 1)
         given = list(words[at + 2 : end])
         distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
@@ -277,7 +276,6 @@ def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkExcep
 
 
 def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
-    """Return the column of one measure, as it will be computed."""
     spark, field = events.sparkSession, f"measures.{name}"
     require_permitted(events, field, sql, measure=True)
     require_no_text_moment(events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name)))

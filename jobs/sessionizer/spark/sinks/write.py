@@ -151,7 +151,6 @@ class Sinks:
             emitted.unpersist()
 
     def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
-        """Return the emitted rows of ``kind``, as its table has them."""
         unpacked = unpack(emitted, kind, self._shape(kind), RowOrigin.now(self.lineage, batch_id))
         if kind != rows.SESSIONS:
             return unpacked

@@ -157,7 +157,6 @@ def _chunks(rows: pa.Table, name: str) -> list[Any]:
 
 
 def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
-    """Number the rows of each code from 0 on, in the order of the rows' values."""
     numbers = np.zeros(len(codes), np.int64)
     if np.bincount(codes).max(initial=0) <= 1:
         return numbers
@@ -203,7 +202,6 @@ class DifferenceSample:
 def _samples(
     old: pa.Table | None, new: pa.Table | None, members: Indices, key: Sequence[str], columns: Sequence[str]
 ) -> tuple[DifferenceSample, ...]:
-    """Show rows: their key, and the values in ``columns`` of each side that has them."""
     sides = [None if side is None else side.take(pa.array(members)).to_pylist() for side in (old, new)]
     keyed = next(side for side in sides if side is not None)
     return tuple(

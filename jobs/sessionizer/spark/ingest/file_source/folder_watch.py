@@ -91,7 +91,6 @@ def _visible(folder: Path, *, recursive: bool) -> Iterator[os.DirEntry[str]]:
 
 
 def _has_changed(entry: os.DirEntry[str], taken_at: int | None) -> bool:
-    """Whether a file was changed since the stream took it at ``taken_at`` (epoch ms)."""
     if taken_at is None:
         return False
     with suppress(OSError):

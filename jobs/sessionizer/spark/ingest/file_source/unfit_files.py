@@ -346,7 +346,6 @@ class UnreadableFiles:
         write_json(self.record, add_stamp({_FILES: {**self._known(), uri: cause}}))
 
     def _known(self) -> Mapping[str, object]:
-        """Read the cause for each file, by its URI. Raises DamagedFile."""
         return content_of(self.record, read_json(self.record) or {}, _FILES)
 
 
@@ -375,7 +374,6 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
 
 
 def _failure(read: Callable[[], DataFrame]) -> str | None:
-    """Read every column to the end, and return the error if there is one."""
     try:
         read().write.format("noop").mode("overwrite").save()
     except (PySparkException, JavaError) as error:

@@ -129,7 +129,6 @@ def parse_records(
 
 
 def _add_parsed(values: DataFrame, parsed: Column, source: KafkaSource) -> tuple[DataFrame, list[str]]:
-    """Return ``values`` with the struct that they are parsed to, and the names of its fields."""
     field = "source.schema" if source.value_schema is not None else "source.registry.version"
     shown = source.value_schema.file if source.value_schema else source.registry and source.registry.version
     try:

@@ -100,7 +100,6 @@ class RegistryClient:
         return None if found is None else RegisteredSchema(number, found.text)
 
     def _ask(self, path: str, form: TypeAdapter[_Answer]) -> _Answer | None:
-        """Return the answer, None if the registry does not have it."""
         url = f"{self.registry.url}{path}?format={SELF_CONTAINED[self.encoding]}"
         try:
             code, content = self._get(url)
