@@ -80,7 +80,7 @@ def init(  # noqa: PLR0913  one parameter per option
     _check_option("--zone", zone, ZoneInfo, "a time zone, such as Europe/Berlin")
     files, pattern = find_sample(place)
     form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
-    from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.read import infer_columns, sample_columns  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     with working_spark("init", named, master, "starting Spark to infer the columns") as spark:
@@ -103,7 +103,7 @@ def init(  # noqa: PLR0913  one parameter per option
 
 def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None:
     """Print what the first rows of the source become: events, sessions, and refused rows with their reasons."""
-    from sessionizer.spark.history.sample import preview  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.read import preview  # noqa: PLC0415  fast --help
 
     try:
         found = preview(spark, spec, platform)

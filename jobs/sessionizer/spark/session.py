@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL, PARTS
+from sessionizer.checkpoint.files import COMPACT_INTERVAL, PARTS
 from sessionizer.errors import JvmNotStarted
 from sessionizer.home.roots import hadoop_settings
 from sessionizer.launch.driver_environment import (

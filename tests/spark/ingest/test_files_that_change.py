@@ -18,8 +18,8 @@ from sessionizer.cli.app import app
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import InvalidSpec, SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import LineageHome
+from sessionizer.spark.ingest.punctuation import TimeoutTable
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.ingest.timeout_table import TimeoutTable
 from sessionizer.stream_spec.document.source import FilesSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog

@@ -24,8 +24,7 @@ from sessionizer.errors import OperationPending, StreamChanged, UnusableSavepoin
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_tree
 from sessionizer.home.stream_home import GROUP_LOGS
-from sessionizer.spark.ingest.punctuation import change_timeouts
-from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
+from sessionizer.spark.ingest.punctuation import change_timeouts, read_announced_timeouts
 from sessionizer.spark.state.commands import runner
 from sessionizer.spark.state.restores.range_search import SparkFacts
 from sessionizer.spark.state.restores.table_rows import delete_rows

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sessionizer.checkpoint.file_lists import files_between
+from sessionizer.checkpoint.files import files_between
 from sessionizer.checkpoint.log_entries import (
     OffsetEntry,
     commit_log,

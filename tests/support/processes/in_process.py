@@ -12,9 +12,8 @@ from sessionizer.control.lease import Lease, acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
 from sessionizer.lineage.kept_spec import note_source_ids
-from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
-from sessionizer.spark.driver.prepared_query import PreparedQuery
+from sessionizer.spark.driver.prepared_query import BatchFiles, PreparedQuery
 from sessionizer.spark.driver.query_watch import StopGate
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import remember_types, require_readable_state

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from sessionizer.checkpoint.file_lists import read_last_offset
+from sessionizer.checkpoint.files import read_last_offset
 from sessionizer.checkpoint.log_entries import EVENTS, list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.home.data_files import list_names
 from sessionizer.home.roots import DataPath

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.checkpoint.file_lists import (
+from sessionizer.checkpoint.files import (
     SeenFile,
+    copy_batch,
     copy_list_of_files,
     files_between,
     files_of_batch,
@@ -17,7 +18,6 @@ from sessionizer.checkpoint.file_lists import (
     read_seen_files,
     write_start_position,
 )
-from sessionizer.checkpoint.files import copy_batch
 from sessionizer.checkpoint.log_entries import (
     EVENTS,
     PUNCTUATIONS,

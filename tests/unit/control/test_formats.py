@@ -54,7 +54,7 @@ from sessionizer.lineage.excluded_ranges import (
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec, note_source_ids
 from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles
-from sessionizer.spark.ingest.timeout_table import TimeoutTable, read_announced_timeouts
+from sessionizer.spark.ingest.punctuation import TimeoutTable, read_announced_timeouts
 from sessionizer.state.lineages.table_changes import NotifiedChanges
 from support.places import REPOSITORY
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessionizer.checkpoint.file_lists import SeenFile
+from sessionizer.checkpoint.files import SeenFile
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.state.restores.ranges import (

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sessionizer.checkpoint.file_lists import files_of_batch
-from sessionizer.checkpoint.files import Files, read_consistently
+from sessionizer.checkpoint.files import Files, files_of_batch, read_consistently
 from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry, source_kind
 from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
 from sessionizer.cli.inspect.batch_state import BatchState, compare

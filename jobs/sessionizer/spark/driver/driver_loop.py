@@ -60,12 +60,11 @@ from sessionizer.lineage.fingerprint import (
 )
 from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
-from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers, words_of_this_jvm
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
 from sessionizer.spark.driver.housekeeping import Housekeeping
 from sessionizer.spark.driver.options import WILL_DRAIN, DriverOptions, Until
-from sessionizer.spark.driver.prepared_query import PreparedQuery
+from sessionizer.spark.driver.prepared_query import BatchFiles, PreparedQuery, require_folder
 from sessionizer.spark.driver.query_watch import REFUSED_BATCH, QueryWatch, StopGate, StopSignals, cut_off
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest import punctuation

@@ -25,8 +25,7 @@ from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
-from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations
-from sessionizer.spark.ingest.timeout_table import TimeoutTable
+from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations, TimeoutTable
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.sinks.table_check import ChangeWatch

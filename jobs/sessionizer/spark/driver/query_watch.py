@@ -29,8 +29,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import require_room
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.spark.driver.batch_files import FolderCheck
 from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S, HeartbeatWriter, ProgressListener
+from sessionizer.spark.driver.prepared_query import FolderCheck
 from sessionizer.spark.internals.java_errors import JavaUnreachable
 from sessionizer.spark.internals.task_counts import records_of_stage
 from sessionizer.stream_spec.document.source import Source

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
+from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_planned_batch
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SourceUnreachable

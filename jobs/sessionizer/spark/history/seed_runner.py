@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.file_lists import SeenFile
+from sessionizer.checkpoint.files import SeenFile
 from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
@@ -45,7 +45,7 @@ from sessionizer.lineage.kept_spec import KeptTypes, sink_folders
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, Reader, read_history_rows, read_to_now
 from sessionizer.spark.history.read import FirstBatch, SourceFigures, client_timeouts, look, rules_in_force
 from sessionizer.spark.ingest.guard import Guarded, require_in_reach, types_of
-from sessionizer.spark.ingest.timeout_table import announcement
+from sessionizer.spark.ingest.punctuation import announcement
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import have_tables

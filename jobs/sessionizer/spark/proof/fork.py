@@ -17,8 +17,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.file_lists import begin_where
-from sessionizer.checkpoint.files import copy_batch, copy_sources
+from sessionizer.checkpoint.files import begin_where, copy_batch, copy_sources
 from sessionizer.checkpoint.log_entries import PARTITIONS, SOURCES, offset_log, proof_of_batch
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.wire import rows

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.causes.table import PRIVATE_DOOR, UNKNOWN
-from sessionizer.checkpoint.file_lists import files_of_batch
+from sessionizer.checkpoint.files import files_of_batch
 from sessionizer.checkpoint.log_entries import (
     PUNCTUATIONS,
     list_begun_batches,

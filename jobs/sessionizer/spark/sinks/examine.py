@@ -23,8 +23,8 @@ from sessionizer.deployment.upgrade_plan import require_no_loss
 from sessionizer.home.roots import resolve_place
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.ingest.guard import Guarded
+from sessionizer.spark.ingest.punctuation import check_timeout_table
 from sessionizer.spark.ingest.source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
-from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types

@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
-from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
+from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import (
     EVENTS,
     PARTITIONS,

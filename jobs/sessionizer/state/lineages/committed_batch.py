@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
+from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import (
     EVENTS,
     list_committed_batches,

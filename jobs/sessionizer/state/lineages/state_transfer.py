@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-from sessionizer.checkpoint.file_lists import SeenFile, list_files_until
+from sessionizer.checkpoint.files import SeenFile, list_files_until
 from sessionizer.checkpoint.log_entries import PUNCTUATIONS
 from sessionizer.counts import count_text
 from sessionizer.home.data_files import examine_data_json, list_names, publish_json

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
-from sessionizer.checkpoint.file_lists import SeenFile
+from sessionizer.checkpoint.files import SeenFile
 from sessionizer.counts import count_text, number_is
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of

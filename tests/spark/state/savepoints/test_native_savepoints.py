@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from upath import UPath
 
-from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.files import read_seen_files
 from sessionizer.checkpoint.log_entries import list_committed_batches, next_watermark
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.definition.oracle import sessionize

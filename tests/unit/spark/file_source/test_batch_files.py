@@ -11,13 +11,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from sessionizer.checkpoint.file_lists import SeenFile
+from sessionizer.checkpoint.files import SeenFile
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.spark.driver import batch_files
-from sessionizer.spark.driver.batch_files import GONE_AFTER_S, BatchFiles, FolderCheck, require_folder
-from sessionizer.spark.driver.prepared_query import PreparedQuery
+from sessionizer.spark.driver import prepared_query
+from sessionizer.spark.driver.prepared_query import GONE_AFTER_S, BatchFiles, FolderCheck, PreparedQuery, require_folder
 from sessionizer.spark.ingest.file_source import folder_watch
 from sessionizer.spark.ingest.file_source.files import checksum_options, csv_options
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, PassedOver, files_passed_over, look_at_folder
@@ -49,7 +48,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("10:00 a.json", "b.json"):
         (folder / name).write_text("user,ts\n")
     uris = [f"file://{(folder / name).as_uri().removeprefix('file://')}" for name in ("10:00 a.json", "b.json")]
-    monkeypatch.setattr(batch_files, "files_of_batch", lambda *_: uris)
+    monkeypatch.setattr(prepared_query, "files_of_batch", lambda *_: uris)
     return folder
 
 

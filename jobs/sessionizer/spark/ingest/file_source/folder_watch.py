@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from sessionizer.checkpoint.file_lists import read_files_since
+from sessionizer.checkpoint.files import read_files_since
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.roots import DataPath, resolve_place

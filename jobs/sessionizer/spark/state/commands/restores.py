@@ -34,7 +34,7 @@ from sessionizer.lineage.kept_spec import (
     keep_rescale,
 )
 from sessionizer.migrations.declared import pending_migrations
-from sessionizer.spark.ingest.timeout_table import announcement
+from sessionizer.spark.ingest.punctuation import announcement
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.state.commands.runner import FileRunner, SparkRunner

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.file_lists import write_start_position
+from sessionizer.checkpoint.files import write_start_position
 from sessionizer.checkpoint.log_entries import PARTITIONS, next_watermark
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.core.wire import rows, schema

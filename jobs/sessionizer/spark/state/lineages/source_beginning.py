@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.file_lists import SeenFile, files_of_batch, read_seen_files
+from sessionizer.checkpoint.files import SeenFile, files_of_batch, read_seen_files
 from sessionizer.checkpoint.log_entries import initial_offset, read_begun_batch, read_last_commit
 from sessionizer.errors import InvalidSpec, SessionizerError, SourceMissing, SourceReplaced, TransientError
 from sessionizer.home.data_files import commits_of, data_exists, list_added_files, read_actions

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
-from sessionizer.checkpoint.file_lists import SeenFile
+from sessionizer.checkpoint.files import SeenFile
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
 from sessionizer.home.roots import folder_at, is_uri, resolve_place

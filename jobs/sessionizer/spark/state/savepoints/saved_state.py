@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
+from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.contents import would_be_schema, would_be_sessions
 from sessionizer.core.key_group.merging import ends_of_open
