@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -114,12 +114,11 @@ def open_payload(kept: KeptTypes) -> list[pa.Field]:
 
     No driver lets such a pair into one state (``ingest.kept_types``).
     """
-    return [_widest(name, types) for name, types in kept.payload.items()]
-
-
-def _widest(name: str, types: list[Any]) -> pa.Field:
-    columns = [pa.schema(arrow_fields(StructType.fromJson(struct_of(name, kind)))) for kind in types]
-    return reduce(unite_schemas, columns).field(0)
+    columns = (
+        [pa.schema(arrow_fields(StructType.fromJson(struct_of(name, kind)))) for kind in types]
+        for name, types in kept.payload.items()
+    )
+    return [reduce(unite_schemas, each).field(0) for each in columns]
 
 
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
@@ -226,12 +225,7 @@ class FirstLog:
 
 def keep_logs(spark: SparkSession, state: KeptState) -> FirstLog:
     """Return the blobs of ``state`` as they are. Evaluate it in ``reading_state``."""
-    return FirstLog(log_rows(spark, state), digest_blobs(spark, state))
-
-
-def log_rows(spark: SparkSession, state: KeptState) -> DataFrame:
-    """Return the logs of a state by ``rows.INITIAL``. Evaluate it in ``reading_state``."""
-    return log_blobs(spark, state).mapInArrow(_number_blobs, INITIAL)
+    return FirstLog(log_blobs(spark, state).mapInArrow(_number_blobs, INITIAL), digest_blobs(spark, state))
 
 
 def digest_blobs(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:

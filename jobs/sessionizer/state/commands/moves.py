@@ -232,15 +232,11 @@ def require_switch(changes: tuple[Change, ...]) -> None:
     for change in named:
         known = field_at(change.field)
         if known is None or not known.changes_with_source:
+            as_it_was = "Omit it" if change.before is None else f"Use {change.before!r}"
+            allowed = f"{as_it_was} during a switch. Apply this change before or after the switch"
             with problems.noted():
-                raise InvalidSpec(change.field, change.now, _put_back(change))
+                raise InvalidSpec(change.field, change.now, allowed)
     problems.raise_them()
-
-
-def _put_back(change: Change) -> str:
-    """Say how the field is as in the running stream, to which it is new if it has no value there."""
-    as_it_was = "Omit it" if change.before is None else f"Use {change.before!r}"
-    return f"{as_it_was} during a switch. Apply this change before or after the switch"
 
 
 def topics_that_stay(

@@ -1,6 +1,6 @@
 """Plans of a restore and a rollback, from records, manifests, checkpoints and Delta's logs.
 
-``Facts`` has the few things that not every installation tells without Spark. The plan is the same with either kind.
+The plan is the same whether files or Spark tell its facts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Any
 
 from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import (
@@ -63,51 +63,23 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 
-class Facts(Protocol):
-    """Facts of a plan that are read in one of two ways: from files, or by Spark."""
-
-    @property
-    def spark_version(self) -> str:
-        """Version of the Spark that reads a native savepoint."""
-
-    def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
-        """Count the rows that leave each table and come back. Raises RowsGone, DataAway."""
-
-    def read_saved_files(self, savepoint: SavepointHome, manifest: Manifest) -> Sequence[SeenFile]:
-        """Return the files that the source had read after the savepoint's batch, if it is a folder of files."""
-
-    def resolve_ranges(
-        self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
-    ) -> ResolvedRanges:
-        """Resolve the ``typed`` exclusions in the source, with those of the savepoint's lineage."""
-
-    def list_lost_events(
-        self,
-        home: StreamHome,
-        spec: StreamSpec,
-        offset: Any,  # noqa: ANN401  JSON
-        noted: Mapping[str, str],
-    ) -> tuple[str, ...]:
-        """List the events after ``offset`` that a topic or table no longer has, as texts."""
-
-
 class FileFacts:
-    """Facts that files tell. Each raises SparkNeeded if they do not."""
+    """Facts of a plan that files tell. Each raises SparkNeeded if they do not. ``SparkFacts`` then asks Spark."""
 
     @property
     def spark_version(self) -> str:
-        """Version of the installed Spark."""
+        """Version of the installed Spark, which reads a native savepoint."""
         try:
             return version("pyspark")
         except PackageNotFoundError as error:
             raise SparkNeeded("no Spark here") from error
 
     def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
-        """Count by Delta's statistics, and by the columns of files that they do not tell enough of."""
+        """Count the rows that leave each table and come back. Raises RowsGone, DataAway."""
         return count_changes_in_files(stream, tables, changes)
 
     def read_saved_files(self, savepoint: SavepointHome, manifest: Manifest) -> Sequence[SeenFile]:
-        """Read the savepoint's list, which is a table, or part of its checkpoint."""
+        """Return the files that the source had read after the savepoint's batch, if it is a folder of files."""
         if manifest.position.format != FILES:
             return ()
         if manifest.kind is SavepointKind.NATIVE:
@@ -120,7 +92,7 @@ class FileFacts:
     def resolve_ranges(
         self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
     ) -> ResolvedRanges:
-        """Return the ranges of the savepoint's lineage. For others the source must be asked."""
+        """Resolve the ``typed`` exclusions in the source, with those of the savepoint's lineage."""
         if typed:
             raise SparkNeeded(f"a look at the source for savepoint {savepoint.id}")
         return combine_ranges(carried_ranges(home, manifest), (), ())
@@ -132,7 +104,7 @@ class FileFacts:
         offset: Any,  # noqa: ANN401  JSON
         noted: Mapping[str, str],
     ) -> tuple[str, ...]:
-        """Compare the id of a source's table. Brokers must be asked."""
+        """List the events after ``offset`` that a topic or table no longer has, as texts."""
         source = spec.source
         if source.format == "kafka" and offset:
             raise SparkNeeded("a look at the topics")
@@ -165,7 +137,7 @@ def files_read(home: StreamHome) -> list[SeenFile]:
     return read_seen_files(home.checkpoint(lineage), newest)
 
 
-def plan_rollback(home: StreamHome, facts: Facts) -> RollbackPlan:
+def plan_rollback(home: StreamHome, facts: FileFacts) -> RollbackPlan:
     """Make the plan. Writes nothing.
 
     Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
@@ -204,7 +176,7 @@ def changes_before(home: StreamHome, leaves: str, before: str) -> RowChanges:
     return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins)
 
 
-def _replay(home: StreamHome, facts: Facts, leaves: str, before: str, batch_id: int) -> Replay:
+def _replay(home: StreamHome, facts: FileFacts, leaves: str, before: str, batch_id: int) -> Replay:
     records = {lineage: SPEC_FILE.of(home, lineage).require() for lineage in (leaves, before)}
     sources = {lineage: record.document["source"] if record else {} for lineage, record in records.items()}
     source, checkpoint = sources[before], home.checkpoint(before)
@@ -226,7 +198,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     home: StreamHome,
     savepoint: SavepointHome,
     manifest: Manifest,
-    facts: Facts,
+    facts: FileFacts,
     exclude: Sequence[str] = (),
     begun: ExcludedRanges | None = None,
     *,
@@ -349,7 +321,7 @@ def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path
 
 
 def replay_now(
-    home: StreamHome, savepoint: SavepointHome, manifest: Manifest, facts: Facts, excluded_ranges: ExcludedRanges
+    home: StreamHome, savepoint: SavepointHome, manifest: Manifest, facts: FileFacts, excluded_ranges: ExcludedRanges
 ) -> Replay:
     """Find the part of the source that a restore reads again, as it is now."""
     then: list[str] = []
@@ -364,7 +336,7 @@ def replay_now(
 
 def replay_of(  # noqa: PLR0913  what tells a replay
     home: StreamHome,
-    facts: Facts,
+    facts: FileFacts,
     source: Mapping[str, Any],
     offset: Any,  # noqa: ANN401  JSON
     then: Collection[str],

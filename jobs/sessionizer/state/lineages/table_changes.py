@@ -200,13 +200,11 @@ def _change(
     if writer in lineages or writer.startswith(OF_OPERATION):
         return None
     about = by_kind.get("commitInfo", {})
-    if _COMMAND.fullmatch(str(about.get("userMetadata", ""))) or not any(map(_changes_rows, actions)):
+    if _COMMAND.fullmatch(str(about.get("userMetadata", ""))):
+        return None
+    if not any(action.get(kind, {}).get("dataChange") for action in actions for kind in ("add", "remove")):
         return None
     return TableChange(name, version, str(about.get("operation", "a change")), int(about.get("timestamp", 0)))
-
-
-def _changes_rows(action: Mapping[str, Any]) -> bool:
-    return any(bool(action.get(kind, {}).get("dataChange")) for kind in ("add", "remove"))
 
 
 KEPT: Final = 5

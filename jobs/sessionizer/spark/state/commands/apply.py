@@ -77,7 +77,12 @@ class ApplyRunner(FileRunner[Apply]):
             case WriteFinishedSessions():
                 self._write_finished(operation)
             case WriteSpec():
-                return self._write_spec(self._looked[0], operation)
+                lineage = self._looked[0].lineage
+                self._require_whole(self._looked[0])
+                operation.permit()
+                write_lineage_spec(self.home, lineage, new_record(self.home, self.new_spec))
+                self.say("lineage: the approved spec is recorded")
+                return lineage
             case NotePrograms():
                 note_programs(self.home, self.activated(operation))
             case _:
@@ -134,13 +139,6 @@ class ApplyRunner(FileRunner[Apply]):
             made = make_savepoint(self.spark, self.home, committed, asked, lambda _: None)
             self._saved = SavepointHome.of(self.savepoints, made.id), made
         self.say(f"savepoint: {made.id}")
-
-    def _write_spec(self, committed: CommittedBatch, operation: Operation) -> str:
-        self._require_whole(committed)
-        operation.permit()
-        write_lineage_spec(self.home, committed.lineage, new_record(self.home, self.new_spec))
-        self.say("lineage: the approved spec is recorded")
-        return committed.lineage
 
     def _migrated(self, committed: CommittedBatch, folder: DataPath) -> MigratedEvents | None:
         pending = waiting_migrations(self.home, committed.lineage, self.new_spec)

@@ -93,7 +93,9 @@ class SparkRunner(ABC, Generic[Asked]):
             case Canary(terms=terms):
                 self.made.begin_canary(terms)
             case PointOfNoReturn():
-                self._require_rows(operation)
+                tables, changes = self.row_changes()
+                if changes.missing:  # RowsGone if they cannot be read any more
+                    count_changes(self.spark, operation.home.name, tables, changes)
             case DeleteLaterRows():
                 tables, changes = self.row_changes()
                 change_rows(self.spark, operation, tables, changes, operation.permit, self.say)
@@ -189,12 +191,6 @@ class SparkRunner(ABC, Generic[Asked]):
         lineage = self.find_activated(operation.record)
         assert lineage is not None  # noqa: S101  the steps that need it follow the decisive change
         return lineage
-
-    def _require_rows(self, operation: Operation) -> None:
-        """Raise RowsGone if rows that should come back cannot be read any more."""
-        tables, changes = self.row_changes()
-        if changes.missing:
-            count_changes(self.spark, operation.home.name, tables, changes)
 
 
 @dataclass(kw_only=True)

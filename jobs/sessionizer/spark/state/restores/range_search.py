@@ -24,7 +24,7 @@ from sessionizer.spark.state.lineages.source_beginning import files_there, list_
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files
 from sessionizer.state.commands.moves import Edge, Start
-from sessionizer.state.commands.return_plans import carried_ranges, files_read
+from sessionizer.state.commands.return_plans import FileFacts, carried_ranges, files_read
 from sessionizer.state.lineages.table_snapshot import SparkNeeded
 from sessionizer.state.restores.ranges import (
     FLAG,
@@ -44,15 +44,14 @@ from sessionizer.state.restores.ranges import (
     remarks_on_files,
 )
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
-from sessionizer.state.restores.row_counts import count_changes_in_files
 from sessionizer.state.savepoints.manifest import Manifest, read_saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-@dataclass(frozen=True, slots=True)
-class SparkFacts:
-    """Facts that ``spark`` tells. Rows are counted from files first, because that takes no job."""
+@dataclass(frozen=True)
+class SparkFacts(FileFacts):
+    """Facts that ``spark`` tells if files do not. Rows are counted from files first, because that takes no job."""
 
     spark: SparkSession
 
@@ -64,7 +63,7 @@ class SparkFacts:
     def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
         """Count the rows that leave each table and come back. Raises as ``table_rows.count_changes``."""
         try:
-            return count_changes_in_files(stream, tables, changes)
+            return super().count_changes(stream, tables, changes)
         except SparkNeeded:
             return count_changes(self.spark, stream, tables, changes)
 
@@ -165,12 +164,9 @@ def _added_files(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
     for version, commit in commits_of(folder_at(table)).items():
         if version >= first:
             adds = list_added_files(read_actions(commit))
-            yield version, [_relative_path(root, add["path"]) for add in adds if add["dataChange"]]
-
-
-def _relative_path(root: str, path: str) -> str:
-    """Return the URI of a file, which Delta writes as a path below its table, or as a URI."""
-    return path if is_uri(path) else f"{root}/{path}"
+            # Delta writes a path below its table, or a URI
+            paths = (add["path"] for add in adds if add["dataChange"])
+            yield version, [path if is_uri(path) else f"{root}/{path}" for path in paths]
 
 
 def _uri(folder: str) -> str:

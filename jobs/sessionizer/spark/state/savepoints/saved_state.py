@@ -217,20 +217,6 @@ def sum_counts(logs: DataFrame) -> Held:
     return _held_together(logs.select(f"{_MAKES}.*"))
 
 
-def count_held(open_events: DataFrame, rules: SessionRules) -> Held:
-    """Count the content of canonical rows. A key group is opened whole, as in a merge."""
-    of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), from_arrow_schema(_OF_GROUP))
-    return _held_together(of_groups)
-
-
-def count_logs(logs: DataFrame, rules: SessionRules) -> Held:
-    """Count the content of logs, by ``label`` and ``blob``, those of a group together and in order.
-
-    Call it in ``few_blobs_at_a_time``.
-    """
-    return _held_together(logs.mapInArrow(_log_counter(rules), from_arrow_schema(_OF_GROUP)))
-
-
 class Recount(NamedTuple):
     """The counts of a savepoint, recounted from one of its tables of open events and the other parts."""
 
@@ -241,13 +227,15 @@ class Recount(NamedTuple):
 def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recount]:
     """Count a canonical savepoint by each of its tables of open events, in the way it was counted when it was made."""
     timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
-    rules, held = rules_of(read_saved_spec(home, manifest)), dict[str, Held]()
+    rules, held, shape = rules_of(read_saved_spec(home, manifest)), dict[str, Held](), from_arrow_schema(_OF_GROUP)
     if has_table(manifest, OPEN_EVENTS):
-        held[OPEN_EVENTS] = count_held(savepoint_table(spark, home, OPEN_EVENTS), rules)
+        # a key group is opened whole, as in a merge
+        of_groups = savepoint_table(spark, home, OPEN_EVENTS).groupBy(KEY_GROUP).applyInArrow(_counter(rules), shape)
+        held[OPEN_EVENTS] = _held_together(of_groups)
     if has_table(manifest, GROUP_LOGS):
-        logs = read_saved_logs(spark, home, manifest.key_groups)
+        logs = whole_logs(read_saved_logs(spark, home, manifest.key_groups), manifest.key_groups)
         with few_blobs_at_a_time(spark):
-            held[GROUP_LOGS] = count_logs(whole_logs(logs, manifest.key_groups), rules)
+            held[GROUP_LOGS] = _held_together(logs.mapInArrow(_log_counter(rules), shape))
     return {part: Recount(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
 
 
