@@ -214,7 +214,9 @@ def judge_spark(version: str | None, master: str, refused: str) -> CheckResult:
     if version is None:
         return problem("spark", "there is no spark-submit on the drivers' PATH", WITH_DRIVER)
     if not version.startswith(SPARK):
-        return problem("spark", f"spark-submit is of Spark {version}", f"use Spark {SPARK}x; the jars are built for it")
+        return problem(
+            "spark", f"spark-submit is of Spark {version}", f"use Spark {SPARK}x, because the jars are built for it"
+        )
     if refused:
         return problem(
             "spark", f"Spark {version}, but {master} does not answer: {refused}", "start the cluster's master"

@@ -65,6 +65,11 @@ def is_sentence(text: str) -> bool:
     return len(re.sub(r"\{.*?\}+", " ", text).split()) > 1
 
 
+def has_clause(text: str) -> bool:
+    """Tell whether three words of a text follow one another. One that begins on the next line is a list or a page."""
+    return not text.startswith("\n") and _SENTENCE.search(re.sub(r"\{.*?\}+", " ", text)) is not None
+
+
 def findings_of_sentence(text: str) -> Iterator[str]:
     """Yield the rules that an error, a remedy or a line of progress breaks."""
     if SAYS_NOTHING.search(text):

@@ -18,10 +18,12 @@ from support.sentences import (
     IMPERATIVES,
     compared_sentences,
     findings_of_sentence,
+    has_clause,
     help_of,
     is_sentence,
     progress_in,
     refusals_in,
+    texts_in,
 )
 
 Golden = Callable[[str, str], None]
@@ -51,6 +53,15 @@ FAMILIES: dict[str, Callable[[], Iterable[str]]] = {
 @cache
 def sentences_of(family: str) -> tuple[str, ...]:
     return tuple(FAMILIES[family]())
+
+
+def other_sentences() -> list[str]:
+    """Find what no other family has: health, plans, verdicts, findings, pages, and what a DAG says of itself."""
+    known = "\n".join(text for family in FAMILIES if family != "others" for text in sentences_of(family))
+    return sorted({text for text in texts_in(FILES) if has_clause(text) and text not in known})
+
+
+FAMILIES["others"] = other_sentences
 
 
 @pytest.mark.parametrize("family", FAMILIES)

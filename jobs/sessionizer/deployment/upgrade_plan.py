@@ -183,7 +183,7 @@ class UpgradePlan(DigestOfDecided):
             by = f", which ran by {self.ran_by}" if self.ran_by else ""
             back = f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
             return f"{back}{self.way_back.place}"
-        return f"no rollback undoes it; {self._restore} leads back to the savepoint that is made first"
+        return f"no rollback undoes it. {self._restore} leads back to the savepoint that is made first"
 
     @property
     def _restore(self) -> str:
@@ -216,7 +216,7 @@ class UpgradePlan(DigestOfDecided):
             yield "  sessions that are over by the rules before are written"
             yield f"  the savepoint that is made first keeps them: {self._restore} leads back to it"
         elif not self.migrations:
-            yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
+            yield "  no row of a table is changed. No session is closed by it, and no event is read twice"
         else:
             yield "  no row of a table is changed, and no event is read twice"
             yield "  sessions that are over by the rules before are written"

@@ -193,7 +193,7 @@ class PayloadChange:
         change = _column(name, expression, None)
         if name in self.migrations.dropped:
             return judge_change(change, "column dropped", Verdict.MIGRATE, self.migrations.reason_for(name))
-        reason = f"{self.state.counted} come out without it; the column stays in the tables, null from now on"
+        reason = f"{self.state.counted} come out without it. The column stays in the tables, null from now on"
         return judge_change(change, "column dropped", Verdict.IN_PLACE, reason)
 
     def _changed(self, name: str, before: str, now: str) -> Iterator[Difference]:

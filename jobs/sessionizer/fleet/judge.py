@@ -57,7 +57,7 @@ REFUSED_SHARE: Final = 0.1
 LATE_SHARE: Final = 0.5
 JUDGED_ROWS: Final = 100
 """Rows below which no share of them is judged."""
-_MORE: Final = "give it more cores, or raise the limit of a batch (source.options); see the phases of a batch"
+_MORE: Final = "give it more cores, or raise the limit of a batch (source.options). See the phases of a batch"
 _HALT: Final = "see whether a producer repeats old events, or its clock is behind: no event is newer than those before"
 
 

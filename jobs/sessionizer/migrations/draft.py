@@ -149,7 +149,7 @@ class Preview:
         yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id}: {', '.join(self.ids)}"
         yield f"  open events: {self.events:,}, of which {self.leave:,} leave"
         yield f"  keys: {self.keys_before:,} before, {self.keys_after:,} after"
-        yield f"  keys that merge: {self.merged_keys:,}; keys that split: {self.split_keys:,}"
+        yield f"  keys that merge: {self.merged_keys:,}, keys that split: {self.split_keys:,}"
         yield f"  events that become duplicates: {self.duplicates:,}"
         yield f"  sessions that are over, and are written as they are: {self.finished:,}"
         yield from _title_lines(

@@ -138,7 +138,7 @@ def _stand_by(situation: Situation, record: SupervisionRecord, policy: Supervisi
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
     unfinished = situation.unfinished
     if unfinished is not None and unfinished.is_unattended(now_ms, policy.unattended_after_ms):
-        return StandBy(f"{why}; {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
+        return StandBy(f"{why}: {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
     if desired.state is DesiredState.MAINTENANCE or unfinished is not None:
         return StandBy(why)
     if driver is not None and driver.state is State.STALLED:

@@ -156,11 +156,11 @@ def _go_on_early(stream: str, unbegun: OperationRecord | None) -> str:
     again = "run its command again" if unbegun is None else _run_again(unbegun)
     unpause = f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused"
     start = f"or run {dag_id(stream, Verb.START)} and {unpause}, to run the stream as it is"
-    return f"{again}, {start}; to give it up: `{abandon_command(stream)}`"
+    return f"{again}, {start}. To give it up: `{abandon_command(stream)}`"
 
 
 def _go_on(pending: OperationRecord) -> str:
-    given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(pending.stream)}`"
+    given_up = "" if pending.is_past_return else f". To give it up: `{abandon_command(pending.stream)}`"
     return f"{_run_again(pending)}: it resumes where it was{given_up}"
 
 

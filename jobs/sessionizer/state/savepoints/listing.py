@@ -49,7 +49,7 @@ from sessionizer.state.savepoints.manifest import (
 LEAST_KEPT: Final = 1
 """Fewest complete savepoints of each kind that stay."""
 STARTED_FROM: Final = "a lineage started from it"
-BEING_READ: Final = "somebody reads it"
+BEING_READ: Final = "a process reads it"
 GONE_ON_WITH: Final = "an operation that is not over needs it"
 
 

@@ -202,7 +202,7 @@ def test_they_are_made_used_and_removed_there(
     assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()
 
     with keep_from_removal(canonical.home, "tests"):
-        assert remove(canonical.home, home) == "somebody reads it"
+        assert remove(canonical.home, home) == "a process reads it"
     hurt = next(file for file in files_below(canonical.home.part(OPEN_EVENTS)) if file.name.endswith(".parquet"))
     content = opened(hurt).read_bytes()
     opened(hurt).unlink()

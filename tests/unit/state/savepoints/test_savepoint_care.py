@@ -233,7 +233,7 @@ def test_one_that_is_being_read_stays_and_can_be_read_on(folder: DataPath, strea
     home = fabricate(folder, "a")
     with keep_from_removal(home, "restore"):
         assert being_read(list_savepoints(folder, epoch_ms()), epoch_ms()) == {"a"}
-        assert remove(home, stream) == "somebody reads it"
+        assert remove(home, stream) == "a process reads it"
         assert examine_savepoint(home, epoch_ms()).is_complete
     assert being_read(list_savepoints(folder, epoch_ms()), epoch_ms()) == set()
     assert wrong_with(home) == []
