@@ -19,7 +19,7 @@ from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
-from sessionizer_airflow.operating.approval import ApprovePlan
+from sessionizer_airflow.operating.approval import ApprovePlan, ApproveUpgrades
 from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
@@ -35,6 +35,7 @@ OF_THE_PLATFORM = {
     "sessionizer.savepoints",
     "sessionizer.compaction",
     "sessionizer.maintenance",
+    "sessionizer.upgrade_all",
     *FORMS,
 }
 
@@ -166,6 +167,13 @@ def test_a_window_starts_runs_of_the_form_and_no_other(dags: dict[str, DAG]) -> 
     assert begin.partial_kwargs["skip_when_already_exists"] is True
 
 
+def test_an_approved_list_is_begun_by_the_dag_that_sets_the_pace(dags: dict[str, DAG]) -> None:
+    approve = dags["sessionizer.upgrade_all"].get_task("approve")
+    assert isinstance(approve, ApproveUpgrades)
+    assert approve.downstream_task_ids == {"begin"}
+    assert dags["sessionizer.upgrade_all"].get_task("begin").trigger_dag_id == "sessionizer.maintenance"  # type: ignore[union-attr]
+
+
 def test_no_form_asks_for_what_may_be_left_out(dags: dict[str, DAG]) -> None:
     """Airflow's form takes a field for required unless its types allow null; a switch always has a value."""
     for dag_id, dag in dags.items():
@@ -255,7 +263,7 @@ owner: {name}
 source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
 mapping: {{key: k, event_time: t, event_id: i}}
 """
-PLATFORM = {"operate", "upgrade", "maintenance", "savepoints", "compaction", "orphans"}
+PLATFORM = {"operate", "upgrade", "upgrade_all", "maintenance", "savepoints", "compaction", "orphans"}
 OF_A_STREAM = {"supervise", "report", "stop", "start"}
 
 
@@ -313,7 +321,7 @@ def test_a_platform_without_a_name_is_refused(team: Callable[..., Path]) -> None
 
 STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
-DAGS_OF_THE_PLATFORM = 6
+DAGS_OF_THE_PLATFORM = len(PLATFORM)
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
 READS_PER_SPEC = 2
 """One for all DAGs, and one that asks whether a spec is broken."""

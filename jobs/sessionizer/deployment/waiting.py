@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from sessionizer.control.records.supervision_records import ListApproval
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Difference, count_verdicts, decided_differences
 from sessionizer.deployment.upgrade_plan import UpgradeRequest, find_differences, plan_upgrade
@@ -64,13 +65,47 @@ class WaitingUpgrade:
         }
 
 
-def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade) -> int | None:
-    """Return the end (epoch ms) of the open window in which a run begins at ``now_ms``. None if none begins.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The time in which an upgrade may begin: a maintenance window, or after an approval of a list. ``why``: which.
 
-    Nothing begins outside the window, nor an upgrade with differences that a user must accept or settle first. The
-    approval of the run asks the policy again.
+    ``until``: its end (epoch ms). ``approver``: the policy or the user that approves the plan. None if a user is asked.
     """
-    return upgrades.open_until(now_ms) if upgrades.begins_something and not waiting.needs_user else None
+
+    until: int
+    why: str
+    approver: str | None
+
+
+def find_opening(
+    now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade | None, approval: ListApproval | None
+) -> Opening | None:
+    """Return the opening in which an upgrade may begin at ``now_ms``, or has begun if none waits. None without one.
+
+    An approval holds for exactly the differences that were listed. The approval of a run asks again.
+    """
+    if approval is not None and now_ms < approval.until and (waiting is None or waiting.digest == approval.digest):
+        by = f"{approval.by}, in a list"
+        return Opening(until=approval.until, why=f"approved by {by}", approver=by)
+    until = upgrades.open_until(now_ms)
+    if until is None or not upgrades.begins_something:
+        return None
+    applies = upgrades.policy is UpgradePolicy.APPLY
+    return Opening(
+        until=until,
+        why=f"maintenance window {upgrades.window}, policy {upgrades.policy}",
+        approver=f"policy apply, window {upgrades.window}" if applies else None,
+    )
+
+
+def decide_upgrade(
+    now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade, approval: ListApproval | None = None
+) -> Opening | None:
+    """Return the opening in which a run begins at ``now_ms``. None if none begins.
+
+    Nothing begins with differences that a user must accept or settle first.
+    """
+    return None if waiting.needs_user else find_opening(now_ms, upgrades, waiting, approval)
 
 
 def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
@@ -100,9 +135,12 @@ def _awaited(differences: Iterable[Difference]) -> tuple[Difference, ...]:
     return tuple(each for each in differences if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
 
 
-def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int) -> str:
+def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int, approval: ListApproval | None = None) -> str:
     """Say when the upgrade is carried out, or what a user does to have it."""
     by_hand = f"`sessionizer upgrade {waiting.stream}` shows the plan"
+    opening = decide_upgrade(now_ms, upgrades, waiting, approval)
+    if approval is not None and opening is not None and opening.until == approval.until:
+        return f"it is carried out until {moment_text(opening.until)} ({opening.why}), or now: {by_hand}"
     hours = upgrades.hours
     if waiting.needs_user or hours is None or not upgrades.begins_something:
         return by_hand

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import DAG, get_current_context
+from airflow.sdk import DAG, Param, get_current_context
 
 from sessionizer.home.clock import MINUTE
 from sessionizer.state.commands.upgrades import Upgrade
+from sessionizer_airflow.operating.approval import ApproveUpgrades, list_upgrades
 from sessionizer_airflow.operators.scheduled import (
     LABEL,
     CompactTables,
@@ -112,6 +113,65 @@ def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
             map_index_template="{{ task.conf['stream'] }}",
             **RETRY,
         ).expand_kwargs(waiting.output)
+    return dag
+
+
+UPGRADES_DOCUMENTATION = """
+Shows the waiting upgrades of many streams in one list, and begins them wave by wave if a user approves the list.
+
+Choose streams in the form, or none for all streams.
+
+- **`find_waiting`** lists each difference that waits. A stream with a difference that a user must accept or settle is
+  named, but is not in the list: `sessionizer upgrade <stream>` shows its plan.
+- **`approve`** waits under **Required Actions**. Without an answer the list is rejected after a while.
+- **`begin`** lets `{platform}.maintenance` begin the approved upgrades, at any hour: in the order of `upgrades.wave`,
+  one at a time, and none after a failure, unless `SESSIONIZER_UPGRADES_AT_ONCE` and `SESSIONIZER_UPGRADES_STOP_AFTER`
+  say otherwise. An upgrade whose differences are no longer those of the list does not begin.
+"""
+
+
+def upgrade_list_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``."""
+    project, names = wiring.project, wiring.stream_names
+    documentation = UPGRADES_DOCUMENTATION.format(platform=platform)
+    patience = timedelta(milliseconds=wiring.approval.patience_ms, hours=1)
+    chosen = Param(
+        [],
+        type=["null", "array"],
+        items={"type": "string", "enum": names or ["no stream has a spec"]},
+        examples=names,
+        title="Streams",
+        description="Streams whose upgrades are listed. Empty: all.",
+    )
+    with DAG(
+        **platform_dag_options("upgrade_all", documentation, run_limit=patience, platform=platform),
+        schedule=None,
+        params={"streams": chosen},
+        allowed_run_types=["manual", "operator_triggered"],  # type: ignore[list-item]  # Airflow takes the names
+    ) as dag:
+        waiting = StreamsTask(
+            task_id="find_waiting",
+            look=lambda say, _: list_upgrades(project, get_current_context()["params"]["streams"] or (), say),
+            retries=1,
+            retry_delay=timedelta(seconds=10),
+        )
+        approve = ApproveUpgrades(
+            task_id="approve",
+            project=project,
+            settings=wiring.approval,
+            listed=waiting.output,
+            # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
+            retries=3,
+            retry_delay=timedelta(seconds=10),
+        )
+        begin = TriggerDagRunOperator(
+            task_id="begin",
+            trigger_dag_id=f"{platform}.maintenance",
+            logical_date=None,
+            retries=1,
+            retry_delay=timedelta(seconds=10),
+        )
+        approve >> begin
     return dag
 
 

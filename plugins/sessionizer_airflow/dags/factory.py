@@ -15,7 +15,13 @@ from sessionizer.errors import STREAMS_FOLDER, InvalidSpec
 from sessionizer.home.names import check_name, is_name
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import StreamFolder, spec_files, survey_streams
-from sessionizer_airflow.dags.all_streams import compaction_dag, maintenance_dag, orphans_dag, savepoints_dag
+from sessionizer_airflow.dags.all_streams import (
+    compaction_dag,
+    maintenance_dag,
+    orphans_dag,
+    savepoints_dag,
+    upgrade_list_dag,
+)
 from sessionizer_airflow.dags.one_stream import report_dag, steering_dags, supervise_dag
 from sessionizer_airflow.dags.operate import operate_dag, upgrade_dag
 from sessionizer_airflow.errors import BrokenSpecs
@@ -82,8 +88,10 @@ def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: s
         dags += [supervise_dag(spec, wiring), *steering_dags(spec, wiring), report_dag(spec, wiring)]
     if platform is not None:
         check_name("platform", platform)
-        makers = (operate_dag, savepoints_dag, compaction_dag, upgrade_dag, maintenance_dag, orphans_dag)
-        dags += [make(wiring, platform) for make in makers]
+        of_forms = (operate_dag, upgrade_dag, upgrade_list_dag)
+        dags += [
+            make(wiring, platform) for make in (*of_forms, savepoints_dag, compaction_dag, maintenance_dag, orphans_dag)
+        ]
     namespace.update({dag.dag_id: dag for dag in dags})
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseNotifier, Context
+from airflow.sdk import BaseNotifier, Context, XComArg
+from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.control.records.operation_record import (
     IN_AIRFLOW,
@@ -21,11 +22,14 @@ from sessionizer.control.records.operation_record import (
     require_request,
     write_request,
 )
+from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
+from sessionizer.counts import count_text
+from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.stream_spec.document.names import duration_from, format_duration
-from sessionizer.stream_spec.document.stream import UpgradePolicy
+from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
@@ -62,6 +66,15 @@ class ApprovalSettings:
 log = logging.getLogger(__name__)
 
 
+def _question(settings: ApprovalSettings) -> dict[str, Any]:
+    """Return the options of a question that fails closed."""
+    return {
+        "defaults": [ApprovalOperator.REJECT],
+        "response_timeout": timedelta(milliseconds=settings.patience_ms),
+        "assigned_users": [{"id": user, "name": user} for user in settings.approvers] or None,
+    }
+
+
 class ApprovePlan(ApprovalOperator):
     """Task that shows the plan of the run's request, waits without a worker, and records the approval.
 
@@ -76,11 +89,9 @@ class ApprovePlan(ApprovalOperator):
     def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
         super().__init__(
             subject="A plan waits for approval",
-            defaults=[self.REJECT],
-            response_timeout=timedelta(milliseconds=settings.patience_ms),
             notifiers=[TellApprovers()],
-            assigned_users=[{"id": user, "name": user} for user in settings.approvers] or None,
             map_index_template=TEMPLATE,
+            **_question(settings),
             **kwargs,
         )
         self.project = project
@@ -89,16 +100,16 @@ class ApprovePlan(ApprovalOperator):
     def execute(self, context: Context) -> str | None:
         """Show the plan, and park the task, unless the policy of the open window approves it."""
         request, plan = self._asked(context)
-        window = window_for_approval(context, self.project.streams, request.stream)
+        window = window_for_approval(context, self.project, request.stream)
         show_label(context, "waits for approval" if plan.possible else "plan refused")
         if not plan.possible:
             again = "run this DAG again. If the plan changes nothing, you need not act"
             remedy = COMMANDS[plan.verb].when_impossible.format(again=again, stream=plan.stream)
             raise PersonNeeded(plan.text, remedy)
-        if window is not None and window.policy is UpgradePolicy.APPLY and plan.request == window.request:
-            self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
-            show_label(context, "approved by its policy")
-            return self._approve(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}")
+        if window is not None and window.opening.approver is not None and plan.request == window.request:
+            self.log.info("approved by %s:\n%s", window.opening.approver, plan.text)
+            show_label(context, "approved")
+            return self._approve(plan, f"{window.opening.approver}{IN_AIRFLOW}")
         # if the task was cleared, the earlier answer no longer counts
         write_request(self.project.home_of(request.stream), plan)
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
@@ -136,18 +147,114 @@ class ApprovePlan(ApprovalOperator):
             raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
 
 
+class ApproveUpgrades(ApprovalOperator):
+    """Task that shows the waiting upgrades of many streams in one list, and records one approval for all of them.
+
+    ``listed``: the result of ``list_upgrades``. It fails closed, as ``ApprovePlan`` does. The approval holds for the
+    patience of ``settings``, and for exactly the listed differences.
+    """
+
+    template_fields = (*ApprovalOperator.template_fields, "listed")
+
+    listed: Sequence[Mapping[str, Any]]
+
+    def __init__(
+        self,
+        *,
+        project: Project,
+        settings: ApprovalSettings,
+        listed: Sequence[Mapping[str, Any]] | XComArg,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            subject="Upgrades wait for approval", notifiers=[TellApprovers()], **_question(settings), **kwargs
+        )
+        self.project = project
+        self.settings = settings
+        self.listed = listed  # type: ignore[assignment]  # Airflow puts the result in its place before it runs
+
+    def execute(self, context: Context) -> None:
+        """Show the list, and park the task. Skip what follows if no upgrade of the list can be approved."""
+        fitting = [each for each in self.listed if each["fits"]]
+        if not fitting:
+            raise AirflowSkipException("no upgrade waits that can be approved in a list")
+        self.subject = f"Upgrade {count_text(len(fitting), 'stream')}?"
+        self.body = body_of_list(self.listed, self.settings.patience_ms)
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Handle the answer: record the approval of each stream, or skip what follows."""
+        answer = super().execute_complete(context, event)
+        by = name_user(answer["responded_by_user"])
+        self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
+        if answer["chosen_options"] != [self.APPROVE]:
+            return
+        until = epoch_ms() + self.settings.patience_ms
+        for each in self.listed:
+            if each["fits"]:
+                approval = ListApproval(digest=each["digest"], by=by, until=until)
+                APPROVED_UPGRADE.of(self.project.home_of(each["stream"])).write(approval)
+
+
+def list_upgrades(project: Project, chosen: Collection[str], say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """List the waiting upgrades of the ``chosen`` streams, of all if there are none, in the order of their waves.
+
+    ``fits``: the upgrade can be approved in a list, because no user must accept or settle a difference first.
+    """
+    found: list[dict[str, Any]] = []
+    for name, spec in survey_streams(project.streams).specs.items():
+        if chosen and name not in chosen:
+            continue
+        waiting = find_waiting(project.home_of(name), spec)
+        if waiting is None:
+            say(f"{name}: no upgrade waits")
+            continue
+        say(f"{name}: {waiting.counted}")
+        found.append({
+            "stream": name,
+            "wave": spec.upgrades.wave,
+            "digest": waiting.digest,
+            "fits": not waiting.needs_user,
+            "counts": waiting.counts,
+            "lines": [each.line for each in waiting.differences],
+        })  # fmt: skip
+    return sorted(found, key=lambda each: (each["wave"], each["stream"]))
+
+
+def body_of_list(listed: Iterable[Mapping[str, Any]], patience_ms: int) -> str:
+    """Format the list, and the effect of each answer or of none."""
+    blocks, left = [], []
+    for each in listed:
+        if not each["fits"]:
+            left.append(
+                f"- {_plain(each['stream'])}: {_plain(each['counts'])}. Run `sessionizer upgrade {each['stream']}`"
+            )
+            continue
+        lines = "".join(f"    - {_plain(line)}\n" for line in each["lines"])
+        blocks.append(f"- **{_plain(each['stream'])}**, wave {each['wave']}, digest `{each['digest']}`\n{lines}")
+    not_here = "Not in this list, because a user must accept or settle a difference:\n\n" + "\n".join(left) + "\n\n"
+    patience = format_duration(patience_ms)
+    return (
+        f"{''.join(blocks)}\n{not_here if left else ''}"
+        f"**Approve** begins these upgrades wave by wave in the next {patience}. None begins after a failure. A stream "
+        "whose spec or release has changed by then asks anew. "
+        f"**Reject**, or no answer in {patience}, changes nothing.\n"
+    )
+
+
 class TellApprovers(BaseNotifier):
     """Notifier that tells users, through the installation's notifier, that a plan waits for them, and where."""
 
     def notify(self, context: Context) -> None:
         """Send the alert. Never raises."""
         task = context["task"]
-        assert isinstance(task, ApprovePlan)  # noqa: S101  it is theirs
-        request = Request.parse_form(context["params"])
-        notify(approval_alert(request.stream, task.subject, link_to(task, context)), log.warning)
+        assert isinstance(task, ApprovePlan | ApproveUpgrades)  # noqa: S101  it is theirs
+        is_list = isinstance(task, ApproveUpgrades)
+        about = task.dag_id.partition(".")[0] if is_list else Request.parse_form(context["params"]).stream
+        notify(approval_alert(about, task.subject, link_to(task, context)), log.warning)
 
 
-def link_to(task: ApprovePlan, context: Context) -> str | None:
+def link_to(task: ApprovalOperator, context: Context) -> str | None:
     """Return the address at which users answer the plan. None if Airflow does not know its own address."""
     try:
         return task.generate_link_to_ui_from_context(context=context)

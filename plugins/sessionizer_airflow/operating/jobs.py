@@ -208,7 +208,7 @@ class CarryOut(OperateJob):
         if done is None:
             if pending_operation(stream) is None:  # a begun one is finished, whatever the time
                 self._require_not_given_up(context, request, approved)
-                require_window(context, self.project.streams, request.stream)
+                require_window(context, self.project, request.stream)
             super().execute(context)
             done = operation_of(read_operations(stream), approved)
         else:

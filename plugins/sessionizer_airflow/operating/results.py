@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import Context
@@ -21,22 +20,27 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     unbegun_commands,
 )
-from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
+from sessionizer.control.records.supervision_records import (
+    APPROVED_UPGRADE,
+    TOLD_OF_STUCK,
+    DesiredState,
+    read_desired,
+)
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
+from sessionizer.deployment.waiting import Opening, find_opening, find_waiting
 from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.home.json_record import JsonObject
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.upgrades import Upgrade
-from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
-from sessionizer_airflow.project import OF_WINDOW, OPERATE, UPGRADE
+from sessionizer_airflow.project import OF_WINDOW, OPERATE, UPGRADE, Project
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""
@@ -45,13 +49,12 @@ NEXT: Final = "wait for the next window, which begins anew, or run this DAG with
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``.
+    """The ``opening`` for a stream's upgrade, which lasts for ``left_ms`` (whole minutes).
 
     ``request``: the upgrade that the spec wants in it, as a record keeps it.
     """
 
-    hours: str
-    policy: UpgradePolicy | None
+    opening: Opening
     left_ms: int
     request: JsonObject
 
@@ -62,42 +65,42 @@ def is_scheduled(context: Mapping[str, Any] | Context) -> bool:
     return run.run_type == SCHEDULED and str(context["run_id"]).startswith(OF_WINDOW)
 
 
-def find_window(streams: Path, stream: str) -> OpenWindow | None:
-    """Return the window that the spec of ``stream`` has open now. None if nothing may begin by itself.
+def find_window(project: Project, stream: str) -> OpenWindow | None:
+    """Return the window that the spec of ``stream`` has open now, or an approved list. None if nothing may begin.
 
-    The spec is read anew, because an approval and a job may come hours after the run began.
+    The spec and what waits are read anew, because an approval and a job may come hours after the run began.
 
     Raises PersonNeeded if the spec is broken or gone.
     """
+    home, now = project.home_of(stream), epoch_ms()
     try:
-        upgrades = find_stream(streams, stream).upgrades
+        spec = find_stream(project.streams, stream)
+        opening = find_opening(now, spec.upgrades, find_waiting(home, spec), APPROVED_UPGRADE.of(home).read())
     except TerminalError as error:
         raise PersonNeeded.wrap(error) from None
-    now = epoch_ms()
-    until = upgrades.open_until(now)
-    if until is None or not upgrades.begins_something:
+    if opening is None:
         return None
-    request = Upgrade.make_for_window(upgrades).to_json()
-    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE, request)
+    left_ms = max(1, (opening.until - now) // MINUTE) * MINUTE
+    return OpenWindow(opening, left_ms, Upgrade.make_for_window(spec.upgrades).to_json())
 
 
-def window_for_approval(context: Context, streams: Path, stream: str) -> OpenWindow | None:
+def window_for_approval(context: Context, project: Project, stream: str) -> OpenWindow | None:
     """Return the open window of a scheduled run, None for a user's run.
 
     Raises AirflowSkipException if the window is closed, because nobody was asked yet.
     """
     if not is_scheduled(context):
         return None
-    window = find_window(streams, stream)
+    window = find_window(project, stream)
     if window is None:
         message = f"the maintenance window of stream {stream} is closed at {moment_text(epoch_ms())}: nothing is begun"
         raise AirflowSkipException(message)
     return window
 
 
-def require_window(context: Context, streams: Path, stream: str) -> None:
+def require_window(context: Context, project: Project, stream: str) -> None:
     """Raise PersonNeeded if a scheduled run would begin after the window's end. A user's run may begin any time."""
-    if is_scheduled(context) and find_window(streams, stream) is None:
+    if is_scheduled(context) and find_window(project, stream) is None:
         reason = f"the maintenance window of stream {stream} ended before the approved plan was begun"
         raise PersonNeeded(reason, NEXT)
 

@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator, Context
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
+    APPROVED_UPGRADE,
     RUN_OF_WINDOW,
     SUPERVISION_FILE,
     TOLD_OF_UPGRADE,
@@ -22,11 +23,13 @@ from sessionizer.control.records.supervision_records import (
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.deployment.waiting import (
     Member,
+    Opening,
     Pace,
     UpgradeState,
     WaitingUpgrade,
     choose_next,
     decide_upgrade,
+    find_opening,
     find_waiting,
     what_follows,
 )
@@ -41,7 +44,7 @@ from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement, judge_stream, prune_scheduled, reason
-from sessionizer.stream_spec.document.stream import Savepoints, StreamSpec, UpgradePolicy
+from sessionizer.stream_spec.document.stream import Savepoints, StreamSpec
 from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
@@ -173,7 +176,8 @@ def runs_to_begin(
     """Return the runs that begin now. Alert users of each waiting upgrade once.
 
     A stream begins none while a command has it, which may be that upgrade, nor while a user has stopped it. Streams
-    with an open window take turns. ``state_of`` returns Airflow's state of the run of an id, None if there is none.
+    with an open window, or approved in a list, take turns. ``state_of`` returns Airflow's state of the run of an id,
+    None if there is none.
     """
     members, runs = list[Member](), dict[str, dict[str, Any]]()
     for name, spec in survey_streams(project.streams).specs.items():
@@ -182,16 +186,19 @@ def runs_to_begin(
         if waiting is None:
             TOLD_OF_UPGRADE.forget(home)
         try:
+            now, approval = epoch_ms(), APPROVED_UPGRADE.of(home).read()
             if waiting is not None and read_desired(home).state is DesiredState.RUNNING and not pending_operation(home):
-                until = _tell_of(home, spec, waiting, say, tell)
-                if until is not None:
-                    runs[name] = _run_of(spec, waiting, until)
-            state = _state_in_window(home, spec, runs.get(name), state_of)
+                _tell_of(home, spec, waiting, say, tell)
+                opening = decide_upgrade(now, spec.upgrades, waiting, approval)
+                if opening is not None:
+                    runs[name] = _run_of(spec, waiting, opening)
+            opening = find_opening(now, spec.upgrades, waiting, approval)
+            state = None if opening is None else _state_within(opening, home, runs.get(name), state_of)
         except SessionizerError as error:  # the other streams go on
             say(f"{name}: {error}")
             continue
-        if state is not None:
-            asks = spec.upgrades.policy is UpgradePolicy.APPROVE
+        if opening is not None and state is not None:
+            asks = opening.approver is None
             members.append(Member(stream=name, wave=spec.upgrades.wave, state=state, asks=asks))
     chosen = choose_next(members, Pace.from_environment())
     if chosen.held is not None:
@@ -207,28 +214,23 @@ def _tell_of(
     waiting: WaitingUpgrade,
     say: Callable[[str], None],
     tell: Callable[[Alert], None],
-) -> int | None:
-    """Alert users of the waiting upgrade once. Return the end of the window in which it may begin now, if any."""
-    now = epoch_ms()
-    follows = what_follows(waiting, spec.upgrades, now)
+) -> None:
+    """Alert users of the waiting upgrade once."""
+    follows = what_follows(waiting, spec.upgrades, epoch_ms(), APPROVED_UPGRADE.of(home).read())
     say(f"{home.name}: {waiting.counted}: {follows}")
     if TOLD_OF_UPGRADE.is_news(home, waiting.digest):
         tell(Alert(stream=home.name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
-    return decide_upgrade(now, spec.upgrades, waiting)
 
 
-def _state_in_window(
-    home: StreamHome, spec: StreamSpec, run: Mapping[str, Any] | None, state_of: Callable[[str], str | None]
+def _state_within(
+    opening: Opening, home: StreamHome, run: Mapping[str, Any] | None, state_of: Callable[[str], str | None]
 ) -> UpgradeState | None:
-    """Return the state of the upgrade in the open window. None if nothing begins and nothing has begun in it.
+    """Return the state of the upgrade in the ``opening``. None if nothing begins and nothing has begun in it.
 
     ``run``: the one that may begin. Another one than that of before is a new edit, so it waits again.
     """
-    now = epoch_ms()
-    until, begun = spec.upgrades.open_until(now), RUN_OF_WINDOW.newest(home)
-    if until is None or not spec.upgrades.begins_something:
-        return None
-    state = state_of(begun) if begun is not None and begun.endswith(_end_of_id(until)) else None
+    now, begun = epoch_ms(), RUN_OF_WINDOW.newest(home)
+    state = state_of(begun) if begun is not None and begun.endswith(_end_of_id(opening.until)) else None
     if state in {"queued", "running"}:
         return UpgradeState.RUNS
     if state is None or (run is not None and run["trigger_run_id"] != begun):
@@ -252,21 +254,21 @@ def _state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> Upgrad
     return UpgradeState.DONE if works else UpgradeState.RUNS
 
 
-def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
-    """Return the run, whose id is the same for the same differences in the same window."""
+def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, opening: Opening) -> dict[str, Any]:
+    """Return the run, whose id is the same for the same differences in the same opening."""
     command = Upgrade.make_for_window(spec.upgrades)
     given = {name: (getattr(command, name), option.default) for name, option in command.options().items()}
     return {
-        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}{_end_of_id(until_ms)}",
+        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}{_end_of_id(opening.until)}",
         "conf": {
             "verb": Upgrade.name,
             "stream": spec.name,
-            "why": f"maintenance window {spec.upgrades.window}, policy {spec.upgrades.policy}",
+            "why": opening.why,
             **{name: value for name, (value, default) in given.items() if value != default},
         },
     }
 
 
 def _end_of_id(until_ms: int) -> str:
-    """Return the end of the ids of all runs of a window."""
+    """Return the end of the ids of all runs of a window, or of an approved list."""
     return f"__{moment_text(until_ms).removesuffix(' UTC').replace(' ', 'T')}"

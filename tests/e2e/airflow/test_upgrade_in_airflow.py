@@ -302,6 +302,34 @@ def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
     visits.platform.run_now("sessionizer.maintenance")
 
 
+class ListUser(Upgrading):
+    """A user who approves the upgrades of many streams at once."""
+
+    dag: ClassVar = "sessionizer.upgrade_all"
+
+
+def test_one_answer_begins_the_upgrades_of_a_list(upgrading: Upgrading) -> None:
+    visits = upgrading.of("visits")
+    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
+    visits.write_spec({**spec, "rules": {"gap_timeout": "4 hours", "idle_after": None}})
+    operations = len(read_operations(visits.platform.home))
+    user = ListUser(upgrading.platform, upgrading.browser)
+    run = user.platform.run_now(user.dag)
+    user.wait_for_plan(run)
+    user.browser.open(f"{user.address}/dags/{user.dag}/runs/{run}/tasks/approve/required_actions")
+    user.browser.wait_for_text("wave by wave")
+    assert "gap loosened" in user.browser.text()
+    user.see("list of upgrades")
+    assert user.click_answer(run) == "success"
+
+    def done() -> bool:
+        records = read_operations(visits.platform.home)
+        return len(records) > operations and records[-1].outcome is Ending.DONE
+
+    wait_until(done, 600, "an upgrade of the list")
+    assert read_operations(visits.platform.home)[-1].by.startswith("admin, ")
+
+
 def test_every_session_that_was_open_is_whole(upgrading: Upgrading) -> None:
     platform, visits = upgrading.platform, upgrading.of("visits").platform
     for stream in (platform, visits):

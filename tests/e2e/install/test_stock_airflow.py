@@ -147,7 +147,7 @@ def test_two_lines_and_a_spec_give_sessions_which_outlive_the_package(site: Site
         assert {name for name in api.dag_ids() if name.startswith(("visits.", "sessionizer."))} == {
             "visits.supervise", "visits.stop", "visits.start", "visits.report",
             "sessionizer.operate", "sessionizer.savepoints", "sessionizer.orphans",
-            "sessionizer.upgrade", "sessionizer.maintenance", "sessionizer.compaction",
+            "sessionizer.upgrade", "sessionizer.upgrade_all", "sessionizer.maintenance", "sessionizer.compaction",
         }  # fmt: skip
         api.unpause("visits.supervise")
         wait_until(lambda: len(sessions(home)) > 0, 300, "the first sessions")

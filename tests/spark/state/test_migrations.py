@@ -297,7 +297,7 @@ def test_the_preview_counts_what_the_migrations_do(migrated: Migrated) -> None:
     (left,) = (each for each in found.samples if each.after is None)
     assert left.before["event_id"] == "l2"
     shown = "\n".join(found.lines())
-    assert all(count in shown for count in ("that merge: 1;", "that split: 1"))
+    assert all(count in shown for count in ("that merge: 1,", "that split: 1"))
     assert 'tablet t2: key "tablet" → "ann", type "buy" → none, amount 4.75 → 475, kind none → "buy"' in shown
 
 

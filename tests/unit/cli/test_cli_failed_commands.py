@@ -6,11 +6,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.cli.terminal import translate_failures
 from sessionizer.control.execution import Step
 from sessionizer.control.lease import acquire, write_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
@@ -281,3 +283,11 @@ def test_a_savepoint_of_a_stopped_stream_is_not_of_one_that_was_started_again(
     monkeypatch.setattr("sessionizer.cli.savepoint.make_native_savepoint", meanwhile)
     error = platform.call("savepoint", "create", "clicks", "--stop", "--native").exception
     assert isinstance(error, StreamRunsAgain)
+
+
+@pytest.mark.parametrize("end", [typer.Exit(3), typer.Abort(), SourceUnreachable("clicks", "no broker answers")])
+def test_the_end_of_a_command_is_no_failure_of_spark(end: Exception) -> None:
+    """A refusal that `apply --deep` prints keeps its exit code."""
+    with pytest.raises(type(end)) as raised, translate_failures("clicks"):
+        raise end
+    assert raised.value is end

@@ -1,6 +1,7 @@
 """A difference that waits: told once, begun in its window only, in the order of waves, a few at once."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 
@@ -8,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionizer.control.records.supervision_records import ListApproval
 from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.waiting import (
     AT_ONCE,
     STOP_AFTER,
     Member,
+    Opening,
     Pace,
     UpgradeState,
     WaitingUpgrade,
     choose_next,
     decide_upgrade,
+    find_opening,
     what_follows,
 )
 from sessionizer.errors import InvalidSpec
@@ -42,13 +46,17 @@ def upgrades(policy: str, window: str | None = WINDOW) -> Upgrades:
     return Upgrades.model_validate({"policy": policy, "window": window})
 
 
+def ends(opening: Opening | None) -> int | None:
+    return None if opening is None else opening.until
+
+
 @pytest.mark.parametrize(
     ("policy", "until"),
     [("approve", END), ("apply", END), ("refuse", None)],
 )
 def test_the_policy_decides_in_the_window(policy: str, until: int | None) -> None:
     found = waiting(SETTLED)
-    assert decide_upgrade(INSIDE, upgrades(policy), found) == until
+    assert ends(decide_upgrade(INSIDE, upgrades(policy), found)) == until
     assert decide_upgrade(OUTSIDE, upgrades(policy), found) is None
 
 
@@ -68,7 +76,7 @@ def test_without_a_window_nothing_begins() -> None:
 def test_nothing_begins_that_a_user_must_settle_or_outside_the_window(
     now: int, policy: str, found: list[Verdict]
 ) -> None:
-    until = decide_upgrade(now, upgrades(policy), waiting(found))
+    until = ends(decide_upgrade(now, upgrades(policy), waiting(found)))
     if until is not None:
         assert now < until
         assert set(found) <= {*SETTLED}
@@ -80,6 +88,34 @@ def test_nothing_begins_that_a_user_must_settle_or_outside_the_window(
 @given(moments, st.sampled_from([*UpgradePolicy]))
 def test_what_has_no_plan_begins_nothing(now: int, policy: str) -> None:
     assert decide_upgrade(now, upgrades(policy), waiting((), "migration x was edited")) is None
+
+
+LISTED = ListApproval(digest="d1", by="olga", until=OUTSIDE + 1)
+
+
+@pytest.mark.parametrize("policy", ["approve", "apply", "refuse"])
+@pytest.mark.parametrize("now", [INSIDE, OUTSIDE])
+def test_an_approved_list_opens_at_any_hour_and_asks_nobody(policy: str, now: int) -> None:
+    opening = decide_upgrade(now, upgrades(policy), waiting(SETTLED), LISTED)
+    assert opening is not None
+    assert (opening.until, opening.approver) == (LISTED.until, "olga, in a list")
+    assert decide_upgrade(LISTED.until, upgrades(policy), waiting(SETTLED), LISTED) is None, "it is over"
+    assert "olga" in what_follows(waiting(SETTLED), upgrades(policy), now, LISTED)
+
+
+def test_a_list_approves_no_other_differences_than_it_had() -> None:
+    other = replace(waiting(SETTLED), digest="d2")
+    assert decide_upgrade(OUTSIDE, upgrades("apply"), other, LISTED) is None
+    in_window = decide_upgrade(INSIDE, upgrades("approve"), other, LISTED)
+    assert in_window is not None
+    assert (in_window.until, in_window.approver) == (END, None), "the window asks as without a list"
+    assert decide_upgrade(INSIDE, upgrades("apply"), waiting([Verdict.PARTIAL]), LISTED) is None
+
+
+def test_an_upgrade_that_is_done_belongs_to_its_list_until_its_end() -> None:
+    """Its state holds the next wave back."""
+    assert ends(find_opening(INSIDE, Upgrades(), None, LISTED)) == LISTED.until
+    assert find_opening(LISTED.until, Upgrades(), None, LISTED) is None
 
 
 @pytest.mark.parametrize(

@@ -297,3 +297,18 @@ TOLD_OF_STUCK: Final = NotifiedFile("stuck")
 TOLD_OF_UPGRADE: Final = NotifiedFile("upgrade")
 RUN_OF_WINDOW: Final = NotifiedFile("window_run")
 """The newest run of a maintenance window, as its id."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListApproval(JsonRecord):
+    """Approval of the waiting upgrade with this ``digest`` in a list with others, ``by`` a user.
+
+    It holds ``until`` (epoch ms).
+    """
+
+    digest: str
+    by: str
+    until: Moment
+
+
+APPROVED_UPGRADE: Final = ControlFile("approved_upgrade.json", ListApproval)

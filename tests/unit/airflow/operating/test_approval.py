@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.records.operation_record import (
     IN_AIRFLOW,
@@ -17,7 +17,7 @@ from sessionizer.control.records.operation_record import (
     require_request,
     write_request,
 )
-from sessionizer.control.records.supervision_records import DesiredState, write_desired
+from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, DesiredState, write_desired
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
@@ -27,6 +27,7 @@ from sessionizer_airflow.operating import approval
 from sessionizer_airflow.operating.approval import (
     ApprovalSettings,
     ApprovePlan,
+    ApproveUpgrades,
     approval_alert,
     body_of,
     name_user,
@@ -145,6 +146,55 @@ def test_a_plan_that_is_made_after_one_was_shown_does_not_replace_it(
     assert (approved.step, approved.digest, approved.text) == (OperationStage.APPROVED, PLAN.digest, PLAN.text)
     assert keep_plan(home, late) == PLAN
     assert require_request(home, PLAN.id) == PLAN, "the answer is lost, so nothing is carried out"
+
+
+LISTED = [
+    {
+        "stream": name,
+        "wave": wave,
+        "digest": f"d{wave}",
+        "fits": name != "orders",
+        "counts": "1 partial",
+        "lines": lines,
+    }
+    for wave, (name, lines) in enumerate(
+        [("visits", ["in place     gap: 5 → 6 (changed)"]), ("clicks", []), ("orders", [])]
+    )
+]
+
+
+def test_one_answer_approves_each_stream_of_a_list(
+    project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
+) -> None:
+    task = ApproveUpgrades(task_id="approve", project=project, settings=SETTINGS, listed=LISTED)
+    waiting(project, monkeypatch)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(context({}))
+    reviewed(f"{task.subject}\n{task.body}")
+    monkeypatch.undo()
+    for name in ("visits", "clicks", "orders"):
+        StreamHome.of(project.home, name).prepare()
+    event = {
+        "chosen_options": ["Approve"],
+        "params_input": {},
+        "responded_at": datetime(2026, 11, 23, 11, tzinfo=UTC),
+        "responded_by_user": {"id": "7", "name": "alice"},
+    }
+    task.execute_complete(context({}), event)
+    found = {
+        name: APPROVED_UPGRADE.of(StreamHome.of(project.home, name)).read() for name in ("visits", "clicks", "orders")
+    }
+    assert found["orders"] is None
+    assert [(each.digest, each.by) for each in found.values() if each] == [("d0", "alice"), ("d1", "alice")]
+
+
+def test_no_list_is_asked_about_in_which_nothing_can_be_approved(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(project, monkeypatch)
+    task = ApproveUpgrades(task_id="approve", project=project, settings=SETTINGS, listed=LISTED[2:])
+    with pytest.raises(AirflowSkipException):
+        task.execute(context({}))
 
 
 @pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])

@@ -12,6 +12,8 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import OperationStage, keep_plan, require_request, write_request
+from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
+from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer_airflow.errors import PersonNeeded
@@ -85,6 +87,40 @@ def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatc
     assert (approved.step, approved.by, approved.digest) == (OperationStage.APPROVED, found, PLAN.digest)
 
 
+def approve_in_list(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, waits: str = "d1") -> None:
+    """A user has approved difference `d1` of the stream with others, until so many minutes after the window began."""
+    waiting = WaitingUpgrade(stream="clicks", digest=waits)
+    monkeypatch.setattr(window, "find_waiting", lambda home, spec: waiting)
+    home = StreamHome.of(project.home, "clicks")
+    home.prepare()
+    APPROVED_UPGRADE.of(home).write(ListApproval(digest="d1", by="olga", until=START + minutes * MINUTE))
+
+
+@pytest.mark.parametrize("policy", ["approve", "apply", "refuse"])
+def test_a_plan_that_was_approved_in_a_list_asks_nobody(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    approve_in_list(placed, monkeypatch, 300)
+    run = run_at(placed, monkeypatch, 200, policy)
+    assert (approve(placed).execute(run) or "").startswith("olga, ")
+    require_window(run, placed, "clicks")
+    with pytest.raises(PersonNeeded):
+        require_window(run_at(placed, monkeypatch, 300, policy), placed, "clicks")
+
+
+def test_a_list_approves_nothing_else(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    approve_in_list(placed, monkeypatch, 300)
+    with pytest.raises(TaskAwaitingInput):
+        approve(placed, Upgrade(accept=("mapping.key",))).execute(run_at(placed, monkeypatch, 200))
+    with pytest.raises(TaskAwaitingInput):
+        approve(placed).execute(run_at(placed, monkeypatch, 200, run_id=OWN_RUN))
+    approve_in_list(placed, monkeypatch, 300, waits="d2")
+    with pytest.raises(AirflowSkipException):
+        approve(placed).execute(run_at(placed, monkeypatch, 200))
+    with pytest.raises(TaskAwaitingInput):
+        approve(placed).execute(run_at(placed, monkeypatch, 10, "approve"))
+
+
 @pytest.mark.parametrize(
     ("more", "asked"),
     [
@@ -151,10 +187,10 @@ def test_a_run_of_a_user_asks_a_user_at_any_time(
 
 def test_what_was_approved_too_late_is_not_begun(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PersonNeeded) as late:
-        require_window(run_at(placed, monkeypatch, 120), placed.streams, "clicks")
+        require_window(run_at(placed, monkeypatch, 120), placed, "clicks")
     assert late.value.remedy.startswith("wait for the next window")
-    require_window(run_at(placed, monkeypatch, 119), placed.streams, "clicks")
-    require_window(run_at(placed, monkeypatch, 500, run_type="manual"), placed.streams, "clicks")
+    require_window(run_at(placed, monkeypatch, 119), placed, "clicks")
+    require_window(run_at(placed, monkeypatch, 500, run_type="manual"), placed, "clicks")
 
 
 @pytest.mark.parametrize("has_begun", [False, True])

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.supervision_records import (
+    APPROVED_UPGRADE,
     SUPERVISION_FILE,
     DesiredState,
+    ListApproval,
     SupervisionRecord,
     write_desired,
 )
@@ -27,6 +29,7 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.alerting.alert import Alert
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
+from sessionizer_airflow.operating.approval import list_upgrades
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operators import scheduled
 from sessionizer_airflow.operators.batch_jobs import parse_failure
@@ -275,6 +278,44 @@ def test_the_next_stream_waits_until_the_one_before_works(fleet: Fleet) -> None:
     SUPERVISION_FILE.of(clicks).write(SupervisionRecord())
     write_desired(clicks, DesiredState.STOPPED, by="ops", why="")
     assert [run["conf"]["stream"] for run in fleet.look(INSIDE, clicks="success")] == ["visits"]
+
+
+def approve_list(fleet: Fleet, *chosen: str, until: int = OUTSIDE + 3_600_000) -> list[str]:
+    """A user approves the list of the streams. Returns those in it, in its order."""
+    places = {"SESSIONIZER_HOME": str(fleet.root), "SESSIONIZER_STREAMS": str(fleet.specs)}
+    listed = list_upgrades(Project.from_environment(places), chosen, fleet.said.append)
+    for each in listed:
+        approval = ListApproval(digest=each["digest"], by="olga", until=until)
+        APPROVED_UPGRADE.of(fleet.home(each["stream"])).write(approval)
+    return [each["stream"] for each in listed]
+
+
+def test_an_approved_list_begins_wave_by_wave_at_any_hour(fleet: Fleet) -> None:
+    """`visits` has neither a window nor a policy."""
+    fleet.write("clicks", WINDOW.replace("}", ", wave: 1}") + GAP)
+    fleet.write("visits", GAP)
+
+    def begin(now: int = OUTSIDE, **states: str) -> list[str]:
+        return [run["conf"]["stream"] for run in fleet.look(now, **states)]
+
+    assert begin() == []
+    assert approve_list(fleet) == ["visits", "clicks"]
+    (run,) = fleet.look(OUTSIDE)
+    assert (run["conf"]["stream"], "olga" in run["conf"]["why"]) == ("visits", True)
+    assert begin(visits="running") == []
+    assert begin(visits="failed") == []
+    assert "visits failed" in fleet.said[-1]
+    assert begin(visits="success") == ["clicks"], "visits was rolled back by hand, so it is done"
+    fleet.write("clicks", WINDOW.replace("}", ", wave: 1}") + GAP.replace("5", "6"))
+    assert begin(visits="success") == [], "it is not what was listed"
+    assert begin(OUTSIDE + 3_600_000) == [], "the approval is over"
+
+
+def test_a_list_has_the_chosen_streams_alone(fleet: Fleet) -> None:
+    for name in ("clicks", "visits"):
+        fleet.write(name, GAP)
+    assert approve_list(fleet, "visits") == ["visits"]
+    assert [run["conf"]["stream"] for run in fleet.look(OUTSIDE)] == ["visits"]
 
 
 def test_another_edit_is_another_run_and_news(fleet: Fleet) -> None:
