@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from sessionizer.control.records.supervision_records import ListApproval
+from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Difference, count_verdicts, decided_differences
 from sessionizer.deployment.upgrade_plan import UpgradeRequest, find_differences, plan_upgrade
@@ -29,13 +29,15 @@ NOT_AWAITED: Final = frozenset(name for name, each in PROGRAMS.items() if not ea
 class WaitingUpgrade:
     """Differences of ``stream`` that have an effect, the gravest first. ``digest``: of exactly these.
 
-    ``problem``: the reason why there is no plan, such as a migration that was edited.
+    ``problem``: the reason why there is no plan, such as a migration that was edited. ``approval``: that of a list, if
+    it is for exactly these differences.
     """
 
     stream: str
     digest: str
     differences: tuple[Difference, ...] = ()
     problem: str | None = None
+    approval: ListApproval | None = None
 
     @property
     def needs_user(self) -> bool:
@@ -77,14 +79,9 @@ class Opening:
     approver: str | None
 
 
-def find_opening(
-    now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade | None, approval: ListApproval | None
-) -> Opening | None:
-    """Return the opening in which an upgrade may begin at ``now_ms``, or has begun if none waits. None without one.
-
-    An approval holds for exactly the differences that were listed. The approval of a run asks again.
-    """
-    if approval is not None and now_ms < approval.until and (waiting is None or waiting.digest == approval.digest):
+def find_opening(now_ms: int, upgrades: Upgrades, approval: ListApproval | None) -> Opening | None:
+    """Return the opening at ``now_ms``, by the approval of a list or the spec's window. None if neither holds."""
+    if approval is not None and now_ms < approval.until:
         by = f"{approval.by}, in a list"
         return Opening(until=approval.until, why=f"approved by {by}", approver=by)
     until = upgrades.open_until(now_ms)
@@ -98,14 +95,12 @@ def find_opening(
     )
 
 
-def decide_upgrade(
-    now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade, approval: ListApproval | None = None
-) -> Opening | None:
+def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade) -> Opening | None:
     """Return the opening in which a run begins at ``now_ms``. None if none begins.
 
-    Nothing begins with differences that a user must accept or settle first.
+    Nothing begins with differences that a user must accept or settle first. The approval of the run asks again.
     """
-    return None if waiting.needs_user else find_opening(now_ms, upgrades, waiting, approval)
+    return None if waiting.needs_user else find_opening(now_ms, upgrades, waiting.approval)
 
 
 def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
@@ -121,6 +116,7 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
         if not _awaited(find_differences(home, lineage, spec)):
             return None
         awaited = _awaited(plan_upgrade(home, (lineage, 0), spec, UpgradeRequest()).differences)
+        approval = APPROVED_UPGRADE.of(home).read()
     except (MigrationRefused, InvalidSpec) as error:
         problem = str(error)
         return WaitingUpgrade(stream=home.name, digest=typed_digest({"problem": problem}), problem=problem)
@@ -128,18 +124,24 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
         return None
     # Without the lineage, so that no window begins again what a restore or a rollback has just undone.
     digest = typed_digest({"differences": decided_differences(awaited)})
-    return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited)
+    holds = approval is not None and approval.digest == digest
+    return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited, approval=approval if holds else None)
+
+
+def read_approval(home: StreamHome, waiting: WaitingUpgrade | None) -> ListApproval | None:
+    """Return the approval of what waits, or of the upgrade that is done if none waits. Raises DamagedFile."""
+    return APPROVED_UPGRADE.of(home).read() if waiting is None else waiting.approval
 
 
 def _awaited(differences: Iterable[Difference]) -> tuple[Difference, ...]:
     return tuple(each for each in differences if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
 
 
-def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int, approval: ListApproval | None = None) -> str:
+def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int) -> str:
     """Say when the upgrade is carried out, or what a user does to have it."""
     by_hand = f"`sessionizer upgrade {waiting.stream}` shows the plan"
-    opening = decide_upgrade(now_ms, upgrades, waiting, approval)
-    if approval is not None and opening is not None and opening.until == approval.until:
+    opening = decide_upgrade(now_ms, upgrades, waiting)
+    if opening is not None and waiting.approval is not None and opening.until == waiting.approval.until:
         return f"it is carried out until {moment_text(opening.until)} ({opening.why}), or now: {by_hand}"
     hours = upgrades.hours
     if waiting.needs_user or hours is None or not upgrades.begins_something:

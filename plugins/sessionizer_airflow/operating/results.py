@@ -20,15 +20,10 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     unbegun_commands,
 )
-from sessionizer.control.records.supervision_records import (
-    APPROVED_UPGRADE,
-    TOLD_OF_STUCK,
-    DesiredState,
-    read_desired,
-)
+from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
-from sessionizer.deployment.waiting import Opening, find_opening, find_waiting
+from sessionizer.deployment.waiting import Opening, find_opening, find_waiting, read_approval
 from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.home.json_record import JsonObject
@@ -75,7 +70,7 @@ def find_window(project: Project, stream: str) -> OpenWindow | None:
     home, now = project.home_of(stream), epoch_ms()
     try:
         spec = find_stream(project.streams, stream)
-        opening = find_opening(now, spec.upgrades, find_waiting(home, spec), APPROVED_UPGRADE.of(home).read())
+        opening = find_opening(now, spec.upgrades, read_approval(home, find_waiting(home, spec)))
     except TerminalError as error:
         raise PersonNeeded.wrap(error) from None
     if opening is None:

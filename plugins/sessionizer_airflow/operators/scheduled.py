@@ -13,7 +13,6 @@ from airflow.sdk import BaseOperator, Context
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
-    APPROVED_UPGRADE,
     RUN_OF_WINDOW,
     SUPERVISION_FILE,
     TOLD_OF_UPGRADE,
@@ -31,6 +30,7 @@ from sessionizer.deployment.waiting import (
     decide_upgrade,
     find_opening,
     find_waiting,
+    read_approval,
     what_follows,
 )
 from sessionizer.errors import SessionizerError
@@ -186,13 +186,13 @@ def runs_to_begin(
         if waiting is None:
             TOLD_OF_UPGRADE.forget(home)
         try:
-            now, approval = epoch_ms(), APPROVED_UPGRADE.of(home).read()
+            now = epoch_ms()
             if waiting is not None and read_desired(home).state is DesiredState.RUNNING and not pending_operation(home):
                 _tell_of(home, spec, waiting, say, tell)
-                opening = decide_upgrade(now, spec.upgrades, waiting, approval)
+                opening = decide_upgrade(now, spec.upgrades, waiting)
                 if opening is not None:
                     runs[name] = _run_of(spec, waiting, opening)
-            opening = find_opening(now, spec.upgrades, waiting, approval)
+            opening = find_opening(now, spec.upgrades, read_approval(home, waiting))
             state = None if opening is None else _state_within(opening, home, runs.get(name), state_of)
         except SessionizerError as error:  # the other streams go on
             say(f"{name}: {error}")
@@ -216,7 +216,7 @@ def _tell_of(
     tell: Callable[[Alert], None],
 ) -> None:
     """Alert users of the waiting upgrade once."""
-    follows = what_follows(waiting, spec.upgrades, epoch_ms(), APPROVED_UPGRADE.of(home).read())
+    follows = what_follows(waiting, spec.upgrades, epoch_ms())
     say(f"{home.name}: {waiting.counted}: {follows}")
     if TOLD_OF_UPGRADE.is_news(home, waiting.digest):
         tell(Alert(stream=home.name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))

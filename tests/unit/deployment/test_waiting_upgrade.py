@@ -21,7 +21,6 @@ from sessionizer.deployment.waiting import (
     WaitingUpgrade,
     choose_next,
     decide_upgrade,
-    find_opening,
     what_follows,
 )
 from sessionizer.errors import InvalidSpec
@@ -96,26 +95,13 @@ LISTED = ListApproval(digest="d1", by="olga", until=OUTSIDE + 1)
 @pytest.mark.parametrize("policy", ["approve", "apply", "refuse"])
 @pytest.mark.parametrize("now", [INSIDE, OUTSIDE])
 def test_an_approved_list_opens_at_any_hour_and_asks_nobody(policy: str, now: int) -> None:
-    opening = decide_upgrade(now, upgrades(policy), waiting(SETTLED), LISTED)
+    listed = replace(waiting(SETTLED), approval=LISTED)
+    opening = decide_upgrade(now, upgrades(policy), listed)
     assert opening is not None
     assert (opening.until, opening.approver) == (LISTED.until, "olga, in a list")
-    assert decide_upgrade(LISTED.until, upgrades(policy), waiting(SETTLED), LISTED) is None, "it is over"
-    assert "olga" in what_follows(waiting(SETTLED), upgrades(policy), now, LISTED)
-
-
-def test_a_list_approves_no_other_differences_than_it_had() -> None:
-    other = replace(waiting(SETTLED), digest="d2")
-    assert decide_upgrade(OUTSIDE, upgrades("apply"), other, LISTED) is None
-    in_window = decide_upgrade(INSIDE, upgrades("approve"), other, LISTED)
-    assert in_window is not None
-    assert (in_window.until, in_window.approver) == (END, None), "the window asks as without a list"
-    assert decide_upgrade(INSIDE, upgrades("apply"), waiting([Verdict.PARTIAL]), LISTED) is None
-
-
-def test_an_upgrade_that_is_done_belongs_to_its_list_until_its_end() -> None:
-    """Its state holds the next wave back."""
-    assert ends(find_opening(INSIDE, Upgrades(), None, LISTED)) == LISTED.until
-    assert find_opening(LISTED.until, Upgrades(), None, LISTED) is None
+    assert decide_upgrade(LISTED.until, upgrades(policy), listed) is None, "it is over"
+    assert "olga" in what_follows(listed, upgrades(policy), now)
+    assert decide_upgrade(now, upgrades(policy), replace(waiting([Verdict.PARTIAL]), approval=LISTED)) is None
 
 
 @pytest.mark.parametrize(

@@ -89,11 +89,12 @@ def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatc
 
 def approve_in_list(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, waits: str = "d1") -> None:
     """A user has approved difference `d1` of the stream with others, until so many minutes after the window began."""
-    waiting = WaitingUpgrade(stream="clicks", digest=waits)
+    approval = ListApproval(digest="d1", by="olga", until=START + minutes * MINUTE)
+    waiting = WaitingUpgrade(stream="clicks", digest=waits, approval=approval if waits == "d1" else None)
     monkeypatch.setattr(window, "find_waiting", lambda home, spec: waiting)
     home = StreamHome.of(project.home, "clicks")
     home.prepare()
-    APPROVED_UPGRADE.of(home).write(ListApproval(digest="d1", by="olga", until=START + minutes * MINUTE))
+    APPROVED_UPGRADE.of(home).write(approval)
 
 
 @pytest.mark.parametrize("policy", ["approve", "apply", "refuse"])
