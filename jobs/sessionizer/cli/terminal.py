@@ -290,7 +290,7 @@ def working_spark(
 ) -> Iterator[SparkSession]:
     """Say the ``line``, and start Spark for the block. An error of Spark in it becomes one about ``stream``.
 
-    ``master``: as typed. ``data``: the place of the stream's files. Raises as ``start_spark``.
+    ``master``: as typed. ``data``: the place of the stream's files. Raises JvmNotStarted.
     """
     say(line)
     local_data = data is None or is_local(data)

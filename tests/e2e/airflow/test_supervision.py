@@ -491,7 +491,7 @@ def state_of(platform: Platform, run: str) -> str:
 
 
 def unwatched(platform: Platform, run: str) -> list[dict[str, Any]]:
-    """What was told of `run`: on a slow machine one before it may have been late, too."""
+    """Return the alerts about `run`: on a slow machine a run before it may have been late, too."""
     return [alert for alert in alerts(platform) if alert["kind"] == "unwatched" and run in alert["reason"]]
 
 
@@ -504,5 +504,5 @@ def cookie(token: str) -> dict[str, str]:
 
 
 def status_of(link: str, headers: dict[str, str]) -> int:
-    """Of the page itself, wherever it sends the reader."""
+    """Return the status of the page itself, wherever it sends the reader."""
     return httpx.get(link, headers=headers, timeout=20, follow_redirects=False).status_code

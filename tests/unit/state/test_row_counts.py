@@ -59,7 +59,7 @@ def delete(table: Path, condition: str) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """One file for each of six batches."""
+    """A table with a file for each of six batches."""
     for row in ((A, 3, 20), (B, 6, 21), (B, 7, 21), (B, 8, 22), (B, 9, 22), (C, 0, 23)):
         write(tmp_path / "sessions", [row, row])
     return tmp_path / "sessions"

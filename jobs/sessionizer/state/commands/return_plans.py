@@ -247,7 +247,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
 def plan_restore_from_files(
     home: StreamHome, savepoint: SavepointHome, manifest: Manifest, command: Restore
 ) -> Plan[RestorePlan]:
-    """Make the plan of a restore without Spark. Raises as ``plan_restore``, and SparkNeeded.
+    """Make the plan of a restore without Spark. Raises SparkNeeded, and each error of ``plan_restore``.
 
     Only Spark examines a file, and looks at a source for ranges that are typed.
     """

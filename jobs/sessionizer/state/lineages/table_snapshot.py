@@ -117,7 +117,7 @@ def read_snapshot(table: DataPath, version: int | None = None) -> TableSnapshot 
 
 
 def read_table_id(table: DataPath) -> str | None:
-    """Return the id that the table was made with, None if there is no table. Raises as ``read_snapshot``."""
+    """Return the id that the table was made with, None if there is no table. Raises SparkNeeded."""
     for part in reversed(parts_that_tell(list_names(table / DELTA_LOG))):
         for action in _actions_of(table / DELTA_LOG / part):
             if action.get("metaData"):

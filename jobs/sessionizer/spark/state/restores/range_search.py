@@ -61,7 +61,7 @@ class SparkFacts(FileFacts):
         return self.spark.version
 
     def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
-        """Count the rows that leave each table and come back. Raises as ``table_rows.count_changes``."""
+        """Count the rows that leave each table and come back. Raises RowsGone, DataAway, UnwritablePath."""
         try:
             return super().count_changes(stream, tables, changes)
         except SparkNeeded:
