@@ -225,13 +225,12 @@ def body_of_list(listed: Iterable[Mapping[str, Any]], patience_ms: int) -> str:
     """Format the list, and the effect of each answer or of none."""
     blocks, left = [], []
     for each in listed:
-        if not each["fits"]:
-            left.append(
-                f"- {_plain(each['stream'])}: {_plain(each['counts'])}. Run `sessionizer upgrade {each['stream']}`"
-            )
-            continue
-        lines = "".join(f"    - {_plain(line)}\n" for line in each["lines"])
-        blocks.append(f"- **{_plain(each['stream'])}**, wave {each['wave']}, digest `{each['digest']}`\n{lines}")
+        stream = str(each["stream"])
+        if each["fits"]:
+            lines = "".join(f"    - {_plain(line)}\n" for line in each["lines"])
+            blocks.append(f"- **{_plain(stream)}**, wave {each['wave']}, digest `{each['digest']}`\n{lines}")
+        else:
+            left.append(f"- {_plain(stream)}: {_plain(each['counts'])}. Run `sessionizer upgrade {stream}`")
     not_here = "Not in this list, because a user must accept or settle a difference:\n\n" + "\n".join(left) + "\n\n"
     patience = format_duration(patience_ms)
     return (
