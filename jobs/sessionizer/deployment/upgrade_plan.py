@@ -204,9 +204,10 @@ class UpgradePlan(DigestOfDecided):
             yield f"  {describe_hindrance(self.differences, self.request.accepted)}"
             return
         yield from (f"  migration {each}" for each in self.migrations)
-        for number, (step, says) in enumerate(self.steps.items(), start=1):
-            is_empty = self.request.stateless and step == "StartLineage"
-            yield f"  {number}. {step}: {'a new lineage begins without an open session' if is_empty else says}"
+        said = dict(self.steps)
+        if self.request.stateless and "StartLineage" in said:
+            said["StartLineage"] = "a new lineage begins without an open session"
+        yield from (f"  {number}. {says}" for number, says in enumerate(filter(None, said.values()), start=1))
         yield from self._effects()
         yield f"  {self.rollback}"
 

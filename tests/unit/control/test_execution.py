@@ -262,7 +262,7 @@ def test_a_proof_comes_first_and_is_not_run_again_while_the_stream_is_down(stopp
     planned, plain = (each.plan(replace(found, request=each.request)) for each in (Upgrade(prove=True), Upgrade()))
     assert planned.steps == (Prove(), *plain.steps)
     assert planned.digest != plain.digest, "an approval of the one is none of the other"
-    assert "1. Prove: " in "\n".join(planned.decision.lines())
+    assert f"1. {Prove.says}" in "\n".join(planned.decision.lines())
     world = World(stopped, "upgrade proved")
     runner = world.runner()
     runner.steps = planned.steps
