@@ -77,13 +77,19 @@ class Opening:
     until: int
     why: str
     approver: str | None
+    of_list: bool = False
 
 
-def find_opening(now_ms: int, upgrades: Upgrades, approval: ListApproval | None) -> Opening | None:
-    """Return the opening at ``now_ms``, by the approval of a list or the spec's window. None if neither holds."""
-    if approval is not None and now_ms < approval.until:
-        by = f"{approval.by}, in a list"
-        return Opening(until=approval.until, why=f"approved by {by}", approver=by)
+def open_by_list(now_ms: int, approval: ListApproval | None) -> Opening | None:
+    """Return the opening at ``now_ms`` by the approval of a list. None if there is none, or it is over."""
+    if approval is None or now_ms >= approval.until:
+        return None
+    by = f"{approval.by}, in a list"
+    return Opening(until=approval.until, why=f"approved by {by}", approver=by, of_list=True)
+
+
+def open_by_window(now_ms: int, upgrades: Upgrades) -> Opening | None:
+    """Return the opening at ``now_ms`` by the spec's window. None if it is closed, or its policy begins nothing."""
     until = upgrades.open_until(now_ms)
     if until is None or not upgrades.begins_something:
         return None
@@ -100,7 +106,9 @@ def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade) -> 
 
     Nothing begins with differences that a user must accept or settle first. The approval of the run asks again.
     """
-    return None if waiting.needs_user else find_opening(now_ms, upgrades, waiting.approval)
+    if waiting.needs_user:
+        return None
+    return open_by_list(now_ms, waiting.approval) or open_by_window(now_ms, upgrades)
 
 
 def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
@@ -128,11 +136,6 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
     return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited, approval=approval if holds else None)
 
 
-def read_approval(home: StreamHome, waiting: WaitingUpgrade | None) -> ListApproval | None:
-    """Return the approval of what waits, or of the upgrade that is done if none waits. Raises DamagedFile."""
-    return APPROVED_UPGRADE.of(home).read() if waiting is None else waiting.approval
-
-
 def _awaited(differences: Iterable[Difference]) -> tuple[Difference, ...]:
     return tuple(each for each in differences if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
 
@@ -140,9 +143,8 @@ def _awaited(differences: Iterable[Difference]) -> tuple[Difference, ...]:
 def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int) -> str:
     """Say when the upgrade is carried out, or what a user does to have it."""
     by_hand = f"`sessionizer upgrade {waiting.stream}` shows the plan"
-    opening = decide_upgrade(now_ms, upgrades, waiting)
-    if opening is not None and waiting.approval is not None and opening.until == waiting.approval.until:
-        return f"it is carried out until {moment_text(opening.until)} ({opening.why}), or now: {by_hand}"
+    if (listed := open_by_list(now_ms, waiting.approval)) is not None:
+        return f"it is carried out until {moment_text(listed.until)} ({listed.why}), or now: {by_hand}"
     hours = upgrades.hours
     if waiting.needs_user or hours is None or not upgrades.begins_something:
         return by_hand

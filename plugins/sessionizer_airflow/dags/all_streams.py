@@ -152,8 +152,7 @@ def upgrade_list_dag(wiring: Wiring, platform: str) -> DAG:
         waiting = StreamsTask(
             task_id="find_waiting",
             look=lambda say, _: list_upgrades(project, get_current_context()["params"]["streams"] or (), say),
-            retries=1,
-            retry_delay=timedelta(seconds=10),
+            **RETRY,
         )
         approve = ApproveUpgrades(
             task_id="approve",
@@ -168,8 +167,7 @@ def upgrade_list_dag(wiring: Wiring, platform: str) -> DAG:
             task_id="begin",
             trigger_dag_id=f"{platform}.maintenance",
             logical_date=None,
-            retries=1,
-            retry_delay=timedelta(seconds=10),
+            **RETRY,
         )
         approve >> begin
     return dag

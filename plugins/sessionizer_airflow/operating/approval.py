@@ -22,7 +22,7 @@ from sessionizer.control.records.operation_record import (
     require_request,
     write_request,
 )
-from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
+from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval, withdraw_list_approval
 from sessionizer.counts import count_text
 from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import TerminalError
@@ -66,36 +66,53 @@ class ApprovalSettings:
 log = logging.getLogger(__name__)
 
 
-def _question(settings: ApprovalSettings) -> dict[str, Any]:
-    """Return the options of a question that fails closed."""
-    return {
-        "defaults": [ApprovalOperator.REJECT],
-        "response_timeout": timedelta(milliseconds=settings.patience_ms),
-        "assigned_users": [{"id": user, "name": user} for user in settings.approvers] or None,
-    }
+class ApprovalTask(ApprovalOperator):
+    """Task that asks a user, waits without a worker, and tells users of it.
 
-
-class ApprovePlan(ApprovalOperator):
-    """Task that shows the plan of the run's request, waits without a worker, and records the approval.
-
-    Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs. Airflow
-    keeps the text that an approval showed, and shows it again when the task is cleared. The request keeps its plan as
-    well, so that the shown and the approved plan are always the same. It returns the name of the user who approved.
-
-    In a run of the schedule the patience ends with the maintenance window. The policy ``apply`` approves a plan with
-    exactly the options of the spec, because such a plan is possible only if open sessions lack nothing.
+    Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs.
     """
 
     def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
         super().__init__(
-            subject="A plan waits for approval",
+            defaults=[self.REJECT],
+            response_timeout=timedelta(milliseconds=settings.patience_ms),
             notifiers=[TellApprovers()],
-            map_index_template=TEMPLATE,
-            **_question(settings),
+            assigned_users=[{"id": user, "name": user} for user in settings.approvers] or None,
             **kwargs,
         )
         self.project = project
         self.settings = settings
+
+    def asked_of(self, context: Context) -> str:
+        """Return the stream that the question is about, or the platform."""
+        raise NotImplementedError
+
+    def read_answer(self, context: Context, event: dict[str, Any]) -> str | None:
+        """Return the name of the user who approved. None for a rejection, which skips what follows."""
+        answer = super().execute_complete(context, event)
+        by = name_user(answer["responded_by_user"])
+        self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
+        return by if answer["chosen_options"] == [self.APPROVE] else None
+
+
+class ApprovePlan(ApprovalTask):
+    """Task that shows the plan of the run's request, and records the approval.
+
+    Airflow keeps the text that an approval showed, and shows it again when the task is cleared. The request keeps its
+    plan as well, so that the shown and the approved plan are always the same. It returns the name of the user who
+    approved.
+
+    In a run of the schedule the patience ends with the maintenance window. The policy ``apply`` approves a plan with
+    exactly the options of the spec, because such a plan is possible only if open sessions lack nothing. So does a user
+    who approved the stream's differences in a list.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(subject="A plan waits for approval", map_index_template=TEMPLATE, **kwargs)
+
+    def asked_of(self, context: Context) -> str:
+        """Return the stream of the form."""
+        return Request.parse_form(context["params"]).stream
 
     def execute(self, context: Context) -> str | None:
         """Show the plan, and park the task, unless the policy of the open window approves it."""
@@ -121,12 +138,9 @@ class ApprovePlan(ApprovalOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str | None:
         """Handle the answer: record the approval, or skip what follows."""
-        answer = super().execute_complete(context, event)
-        by = name_user(answer["responded_by_user"])
-        self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
-        is_approved = answer["chosen_options"] == [self.APPROVE]
-        show_label(context, "approved" if is_approved else "rejected")
-        if not is_approved:
+        by = self.read_answer(context, event)
+        show_label(context, "rejected" if by is None else "approved")
+        if by is None:
             return None
         _, plan = self._asked(context)
         asker = context["dag_run"].triggering_user_name
@@ -147,47 +161,40 @@ class ApprovePlan(ApprovalOperator):
             raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
 
 
-class ApproveUpgrades(ApprovalOperator):
+class ApproveUpgrades(ApprovalTask):
     """Task that shows the waiting upgrades of many streams in one list, and records one approval for all of them.
 
-    ``listed``: the result of ``list_upgrades``. It fails closed, as ``ApprovePlan`` does. The approval holds for the
-    patience of ``settings``, and for exactly the listed differences.
+    ``listed``: the result of ``list_upgrades``. The approval holds for the patience of ``settings``, and for exactly
+    the listed differences.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "listed")
 
     listed: Sequence[Mapping[str, Any]]
 
-    def __init__(
-        self,
-        *,
-        project: Project,
-        settings: ApprovalSettings,
-        listed: Sequence[Mapping[str, Any]] | XComArg,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            subject="Upgrades wait for approval", notifiers=[TellApprovers()], **_question(settings), **kwargs
-        )
-        self.project = project
-        self.settings = settings
+    def __init__(self, *, listed: Sequence[Mapping[str, Any]] | XComArg, **kwargs: Any) -> None:
+        super().__init__(subject="Upgrades wait for approval", **kwargs)
         self.listed = listed  # type: ignore[assignment]  # Airflow puts the result in its place before it runs
+
+    def asked_of(self, context: Context) -> str:  # noqa: ARG002 - the interface
+        """Return the platform."""
+        return self.dag_id.partition(".")[0]
 
     def execute(self, context: Context) -> None:
         """Show the list, and park the task. Skip what follows if no upgrade of the list can be approved."""
         fitting = [each for each in self.listed if each["fits"]]
         if not fitting:
             raise AirflowSkipException("no upgrade waits that can be approved in a list")
+        for each in fitting:  # if the task was cleared, the earlier answer no longer counts
+            withdraw_list_approval(self.project.home_of(each["stream"]))
         self.subject = f"Upgrade {count_text(len(fitting), 'stream')}?"
         self.body = body_of_list(self.listed, self.settings.patience_ms)
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Handle the answer: record the approval of each stream, or skip what follows."""
-        answer = super().execute_complete(context, event)
-        by = name_user(answer["responded_by_user"])
-        self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
-        if answer["chosen_options"] != [self.APPROVE]:
+        by = self.read_answer(context, event)
+        if by is None:
             return
         until = epoch_ms() + self.settings.patience_ms
         for each in self.listed:
@@ -247,10 +254,8 @@ class TellApprovers(BaseNotifier):
     def notify(self, context: Context) -> None:
         """Send the alert. Never raises."""
         task = context["task"]
-        assert isinstance(task, ApprovePlan | ApproveUpgrades)  # noqa: S101  it is theirs
-        is_list = isinstance(task, ApproveUpgrades)
-        about = task.dag_id.partition(".")[0] if is_list else Request.parse_form(context["params"]).stream
-        notify(approval_alert(about, task.subject, link_to(task, context)), log.warning)
+        assert isinstance(task, ApprovalTask)  # noqa: S101  it is theirs
+        notify(approval_alert(task.asked_of(context), task.subject, link_to(task, context)), log.warning)
 
 
 def link_to(task: ApprovalOperator, context: Context) -> str | None:

@@ -23,7 +23,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
-from sessionizer.deployment.waiting import Opening, find_opening, find_waiting, read_approval
+from sessionizer.deployment.waiting import Opening, find_waiting, open_by_list, open_by_window
 from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.home.json_record import JsonObject
@@ -35,7 +35,7 @@ from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
-from sessionizer_airflow.project import OF_WINDOW, OPERATE, UPGRADE, Project
+from sessionizer_airflow.project import OF_LIST, OF_WINDOW, OPERATE, UPGRADE, Project
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""
@@ -57,20 +57,25 @@ class OpenWindow:
 def is_scheduled(context: Mapping[str, Any] | Context) -> bool:
     """Whether the schedule started the run, not a user or a DAG of theirs."""
     run = context["dag_run"]
-    return run.run_type == SCHEDULED and str(context["run_id"]).startswith(OF_WINDOW)
+    return run.run_type == SCHEDULED and str(context["run_id"]).startswith((OF_WINDOW, OF_LIST))
 
 
-def find_window(project: Project, stream: str) -> OpenWindow | None:
-    """Return the window that the spec of ``stream`` has open now, or an approved list. None if nothing may begin.
+def find_window(context: Mapping[str, Any] | Context, project: Project, stream: str) -> OpenWindow | None:
+    """Return the opening of a scheduled run: the window of the stream's spec, or the list that began the run.
 
-    The spec and what waits are read anew, because an approval and a job may come hours after the run began.
+    None if it is closed, or what waits is no longer what was listed. The spec and what waits are read anew, because an
+    approval and a job may come hours after the run began.
 
     Raises PersonNeeded if the spec is broken or gone.
     """
-    home, now = project.home_of(stream), epoch_ms()
+    now = epoch_ms()
     try:
         spec = find_stream(project.streams, stream)
-        opening = find_opening(now, spec.upgrades, read_approval(home, find_waiting(home, spec)))
+        if _is_of_list(context):
+            waiting = find_waiting(project.home_of(stream), spec)
+            opening = None if waiting is None else open_by_list(now, waiting.approval)
+        else:
+            opening = open_by_window(now, spec.upgrades)
     except TerminalError as error:
         raise PersonNeeded.wrap(error) from None
     if opening is None:
@@ -86,18 +91,28 @@ def window_for_approval(context: Context, project: Project, stream: str) -> Open
     """
     if not is_scheduled(context):
         return None
-    window = find_window(project, stream)
+    window = find_window(context, project, stream)
     if window is None:
-        message = f"the maintenance window of stream {stream} is closed at {moment_text(epoch_ms())}: nothing is begun"
-        raise AirflowSkipException(message)
+        closed = f"the maintenance window of stream {stream} is closed at {moment_text(epoch_ms())}"
+        raise AirflowSkipException(f"{_left_list(stream) if _is_of_list(context) else closed}: nothing is begun")
     return window
 
 
 def require_window(context: Context, project: Project, stream: str) -> None:
     """Raise PersonNeeded if a scheduled run would begin after the window's end. A user's run may begin any time."""
-    if is_scheduled(context) and find_window(project, stream) is None:
+    if is_scheduled(context) and find_window(context, project, stream) is None:
+        if _is_of_list(context):
+            raise PersonNeeded(_left_list(stream), "run sessionizer.upgrade_all again, or this DAG with its form")
         reason = f"the maintenance window of stream {stream} ended before the approved plan was begun"
         raise PersonNeeded(reason, NEXT)
+
+
+def _is_of_list(context: Mapping[str, Any] | Context) -> bool:
+    return str(context["run_id"]).startswith(OF_LIST)
+
+
+def _left_list(stream: str) -> str:
+    return f"the approval of stream {stream} in a list is over, or other differences wait by now"
 
 
 SHOWN: Final = "operation"

@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator, Context
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
+    APPROVED_UPGRADE,
     RUN_OF_WINDOW,
     SUPERVISION_FILE,
     TOLD_OF_UPGRADE,
@@ -28,9 +29,9 @@ from sessionizer.deployment.waiting import (
     WaitingUpgrade,
     choose_next,
     decide_upgrade,
-    find_opening,
     find_waiting,
-    read_approval,
+    open_by_list,
+    open_by_window,
     what_follows,
 )
 from sessionizer.errors import SessionizerError
@@ -51,7 +52,7 @@ from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.launching.spark_submit import compaction_argv, savepoint_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.project import OF_WINDOW, Project
+from sessionizer_airflow.project import OF_LIST, OF_WINDOW, Project
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -192,7 +193,9 @@ def runs_to_begin(
                 opening = decide_upgrade(now, spec.upgrades, waiting)
                 if opening is not None:
                     runs[name] = _run_of(spec, waiting, opening)
-            opening = find_opening(now, spec.upgrades, read_approval(home, waiting))
+            # an upgrade that is done holds the next wave back until its stream works
+            approval = APPROVED_UPGRADE.of(home).read() if waiting is None else waiting.approval
+            opening = open_by_list(now, approval) or open_by_window(now, spec.upgrades)
             state = None if opening is None else _state_within(opening, home, runs.get(name), state_of)
         except SessionizerError as error:  # the other streams go on
             say(f"{name}: {error}")
@@ -258,8 +261,9 @@ def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, opening: Opening) -> dict
     """Return the run, whose id is the same for the same differences in the same opening."""
     command = Upgrade.make_for_window(spec.upgrades)
     given = {name: (getattr(command, name), option.default) for name, option in command.options().items()}
+    begin = OF_LIST if opening.of_list else OF_WINDOW
     return {
-        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}{_end_of_id(opening.until)}",
+        "trigger_run_id": f"{begin}{spec.name}__{waiting.digest}{_end_of_id(opening.until)}",
         "conf": {
             "verb": Upgrade.name,
             "stream": spec.name,

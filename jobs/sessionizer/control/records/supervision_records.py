@@ -312,3 +312,8 @@ class ListApproval(JsonRecord):
 
 
 APPROVED_UPGRADE: Final = ControlFile("approved_upgrade.json", ListApproval)
+
+
+def withdraw_list_approval(home: StreamHome) -> None:
+    """Remove the approval of an earlier list, if there is one. Raises OSError."""
+    Store(APPROVED_UPGRADE.of(home).path).remove()

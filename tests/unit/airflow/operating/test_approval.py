@@ -185,6 +185,11 @@ def test_one_answer_approves_each_stream_of_a_list(
         name: APPROVED_UPGRADE.of(StreamHome.of(project.home, name)).read() for name in ("visits", "clicks", "orders")
     }
     assert found["orders"] is None
+    waiting(project, monkeypatch)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(context({}))
+    asked_again = [APPROVED_UPGRADE.of(StreamHome.of(project.home, name)).read() for name in found]
+    assert asked_again == [None, None, None], "a cleared task asks again"
     assert [(each.digest, each.by) for each in found.values() if each] == [("d0", "alice"), ("d1", "alice")]
 
 

@@ -38,6 +38,7 @@ mapping: {key: k, event_time: t, event_id: i}
 """
 START = int(datetime(2026, 11, 29, 3, tzinfo=UTC).timestamp() * 1000)
 MINUTE = 60_000
+LIST_RUN = "list__clicks__d1__2026-11-29T08:00:00"
 OWN_RUN = "manual__2026-11-29T03:10:00"
 
 
@@ -74,7 +75,7 @@ def run_at(
 
 
 def approve(project: Project, asked: Upgrade = Upgrade()) -> ApprovePlan:  # noqa: B008  it is frozen
-    for run in (WINDOW_RUN, OWN_RUN):
+    for run in (WINDOW_RUN, LIST_RUN, OWN_RUN):
         plan = replace(UPGRADE, id=id_of_run(run, RUN_AFTER), request=asked.to_json())
         keep_plan(StreamHome.of(project.home, "clicks"), plan)
     return ApprovePlan(task_id="approve", project=project, settings=ApprovalSettings.from_environment({}))
@@ -87,14 +88,22 @@ def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatc
     assert (approved.step, approved.by, approved.digest) == (OperationStage.APPROVED, found, PLAN.digest)
 
 
-def approve_in_list(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, waits: str = "d1") -> None:
-    """A user has approved difference `d1` of the stream with others, until so many minutes after the window began."""
+def approve_in_list(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, waits: str | None = "d1") -> None:
+    """A user has approved difference `d1` of the stream with others, until so many minutes after the window began.
+
+    By now `waits` waits.
+    """
     approval = ListApproval(digest="d1", by="olga", until=START + minutes * MINUTE)
-    waiting = WaitingUpgrade(stream="clicks", digest=waits, approval=approval if waits == "d1" else None)
+    held = approval if waits == "d1" else None
+    waiting = None if waits is None else WaitingUpgrade(stream="clicks", digest=waits, approval=held)
     monkeypatch.setattr(window, "find_waiting", lambda home, spec: waiting)
     home = StreamHome.of(project.home, "clicks")
     home.prepare()
     APPROVED_UPGRADE.of(home).write(approval)
+
+
+def list_run(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, policy: str = "apply") -> Any:
+    return run_at(project, monkeypatch, minutes, policy, run_id=LIST_RUN)
 
 
 @pytest.mark.parametrize("policy", ["approve", "apply", "refuse"])
@@ -102,22 +111,34 @@ def test_a_plan_that_was_approved_in_a_list_asks_nobody(
     placed: Project, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     approve_in_list(placed, monkeypatch, 300)
-    run = run_at(placed, monkeypatch, 200, policy)
+    run = list_run(placed, monkeypatch, 200, policy)
     assert (approve(placed).execute(run) or "").startswith("olga, ")
     require_window(run, placed, "clicks")
+    with pytest.raises(PersonNeeded) as late:
+        require_window(list_run(placed, monkeypatch, 300, policy), placed, "clicks")
+    assert "upgrade_all" in late.value.remedy
+
+
+@pytest.mark.parametrize("waits", ["d2", None])
+@pytest.mark.parametrize("minutes", [10, 200])
+def test_a_list_approves_nothing_that_waits_in_its_place(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, waits: str | None, minutes: int
+) -> None:
+    """The file is edited after the list was approved, or put back. An open window does not help the run of a list."""
+    approve_in_list(placed, monkeypatch, 300, waits)
+    run = list_run(placed, monkeypatch, minutes, "approve")
+    with pytest.raises(AirflowSkipException):
+        approve(placed).execute(run)
     with pytest.raises(PersonNeeded):
-        require_window(run_at(placed, monkeypatch, 300, policy), placed, "clicks")
+        require_window(run, placed, "clicks")
 
 
-def test_a_list_approves_nothing_else(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_approves_no_other_run(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     approve_in_list(placed, monkeypatch, 300)
     with pytest.raises(TaskAwaitingInput):
-        approve(placed, Upgrade(accept=("mapping.key",))).execute(run_at(placed, monkeypatch, 200))
+        approve(placed, Upgrade(accept=("mapping.key",))).execute(list_run(placed, monkeypatch, 200))
     with pytest.raises(TaskAwaitingInput):
         approve(placed).execute(run_at(placed, monkeypatch, 200, run_id=OWN_RUN))
-    approve_in_list(placed, monkeypatch, 300, waits="d2")
-    with pytest.raises(AirflowSkipException):
-        approve(placed).execute(run_at(placed, monkeypatch, 200))
     with pytest.raises(TaskAwaitingInput):
         approve(placed).execute(run_at(placed, monkeypatch, 10, "approve"))
 

@@ -302,6 +302,7 @@ def test_an_approved_list_begins_wave_by_wave_at_any_hour(fleet: Fleet) -> None:
     assert approve_list(fleet) == ["visits", "clicks"]
     (run,) = fleet.look(OUTSIDE)
     assert (run["conf"]["stream"], "olga" in run["conf"]["why"]) == ("visits", True)
+    assert run["trigger_run_id"].startswith("list__visits__")
     assert begin(visits="running") == []
     assert begin(visits="failed") == []
     assert "visits failed" in fleet.said[-1]
