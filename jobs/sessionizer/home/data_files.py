@@ -288,7 +288,7 @@ AT_A_TIME: Final = 4
 """Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made
 outside Python's lock."""
 DELTA_LOG: Final = "_delta_log"
-_COMMIT: Final = re.compile(r"(\d{20})\.json$")
+COMMIT: Final = re.compile(r"(\d{20})\.json$")
 """Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
 
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {"add": {"path": str}, "txn": {"appId": str, "version": int}}
@@ -410,7 +410,7 @@ def remove_tree(folder: DataPath) -> None:
             raise
 
 
-def commits_of(table: DataPath, named: re.Pattern[str] = _COMMIT) -> dict[int, DataPath]:
+def commits_of(table: DataPath, named: re.Pattern[str] = COMMIT) -> dict[int, DataPath]:
     """Return the files of the commits that are kept, by version, the oldest first. Empty without a table.
 
     ``named``: other files of a version, such as checkpoints. Raises OSError.

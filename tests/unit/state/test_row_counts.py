@@ -93,6 +93,16 @@ def test_files_of_many_batches_are_read(table: Path) -> None:
     assert counted(table, FORWARD, version).back == {"2026-11-22": 4}
 
 
+def test_a_log_with_a_gap_is_left_to_spark(table: Path) -> None:
+    """Spark names the damage, as it did before files were read."""
+    (table / "_delta_log" / f"{2:020d}.json").unlink()
+    with pytest.raises(SparkNeeded, match="version 5"):
+        counted(table, BACK)
+    write(table.parent / "other", [(A, 3, 20)])
+    with pytest.raises(RowsGone):
+        counted(table.parent / "other", FORWARD, 7)
+
+
 def test_a_checkpoint_says_the_same_as_its_commits(table: Path) -> None:
     DeltaTable(str(table)).create_checkpoint()
     for commit in (table / "_delta_log").glob("*.json"):

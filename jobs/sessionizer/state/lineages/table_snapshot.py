@@ -16,13 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from sessionizer.errors import SessionizerError
-from sessionizer.home.data_files import DELTA_LOG, data_exists, list_names, open_data, read_actions
+from sessionizer.home.data_files import (
+    COMMIT,
+    DELTA_LOG,
+    data_exists,
+    list_added_files,
+    list_names,
+    open_data,
+    read_actions,
+    read_transactions,
+)
 from sessionizer.home.roots import DataPath, folder_at, is_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 """A whole checkpoint, one of several parts with their number, or one that is named by a UUID."""
 _CLASSIC: Final = re.compile(r"\d{20}\.checkpoint(\.\d{10}\.\d{10})?\.parquet")
@@ -98,18 +106,19 @@ class TableSnapshot:
 def read_snapshot(table: DataPath, version: int | None = None) -> TableSnapshot | None:
     """Read a ``version`` of the table, None for the newest. None if there is no table.
 
-    Raises VersionGone, and SparkNeeded in ``left_to_spark``.
+    Call it in ``left_to_spark``. Raises VersionGone, and SparkNeeded if the log of the newest version has a gap.
     """
     names = [name for name in list_names(table / DELTA_LOG) if version is None or name[:20] <= f"{version:020d}"]
-    newest = max((int(match[1]) for match in map(_COMMIT.fullmatch, names) if match), default=None)
+    newest = max((int(match[1]) for match in map(COMMIT.fullmatch, names) if match), default=None)
     if newest is None and version is None:
         return None
     wanted = newest if version is None else version
     parts = parts_that_tell(names)
-    commits = [int(part[:20]) for part in parts if _COMMIT.fullmatch(part)]
-    first = max((int(part[:20]) + 1 for part in parts if not _COMMIT.fullmatch(part)), default=0)
+    commits = [int(part[:20]) for part in parts if COMMIT.fullmatch(part)]
+    first = max((int(part[:20]) + 1 for part in parts if not COMMIT.fullmatch(part)), default=0)
     if newest is None or newest != wanted or commits != [*range(first, newest + 1)]:
-        raise VersionGone(f"its log does not have version {wanted} any more")
+        gone = f"its log does not have version {wanted} any more"
+        raise SparkNeeded(gone) if version is None else VersionGone(gone)
     found = _Replay()
     for part in parts:
         found.take(_actions_of(table / DELTA_LOG / part))
@@ -133,7 +142,7 @@ def parts_that_tell(names: Iterable[str]) -> list[str]:
     checkpoints: dict[int, list[tuple[str, int]]] = {}
     commits: dict[int, str] = {}
     for name in sorted(names):
-        if (commit := _COMMIT.fullmatch(name)) is not None:
+        if (commit := COMMIT.fullmatch(name)) is not None:
             commits[int(commit[1])] = name
         elif (part := _CHECKPOINT.fullmatch(name)) is not None:
             checkpoints.setdefault(int(part[1]), []).append((name, int(part[2] or 1)))
@@ -155,11 +164,9 @@ class _Replay:
         for action in actions:
             if removed := action.get("remove"):
                 self._added.pop(removed["path"], None)
+        self._added |= {added["path"]: added for added in list_added_files(actions)}
+        self.transactions |= read_transactions(actions)
         for action in actions:
-            if added := action.get("add"):
-                self._added[added["path"]] = added
-            if taken := action.get("txn"):
-                self.transactions[str(taken["appId"])] = int(taken["version"])
             if metadata := action.get("metaData"):
                 _require_plain(metadata)
 
@@ -180,11 +187,13 @@ def _require_plain(metadata: Mapping[str, Any]) -> None:
 
 def _actions_of(file: DataPath) -> list[dict[str, Any]]:
     """Read the actions of a commit, or of a checkpoint or a part of one."""
-    if _COMMIT.fullmatch(file.name):
+    if COMMIT.fullmatch(file.name):
         return read_actions(file)
-    is_classic = _CLASSIC.fullmatch(file.name) is not None
-    actions: list[dict[str, Any]] | None = _read_parquet(file, _OF_ACTIONS).to_pylist() if is_classic else None
-    if actions is None or any(action.get("sidecar") for action in actions):
+    if not _CLASSIC.fullmatch(file.name):
+        raise SparkNeeded("a checkpoint with sidecars")
+    rows = _read_parquet(file, _OF_ACTIONS).to_pylist()
+    actions = [{kind: about for kind, about in row.items() if about is not None} for row in rows]
+    if any("sidecar" in action for action in actions):
         raise SparkNeeded("a checkpoint with sidecars")
     return actions
 

@@ -81,7 +81,7 @@ def _coming_back(table: StreamedTable, now: TableSnapshot, changes: RowChanges) 
         return
     there = {(rows.lineage, rows.batch_id) for rows in _rows_in(now, changes.missing)}
     try:
-        rows = _rows_in(then, changes.missing) if then else []
+        rows = _rows_in(then, changes.missing)
     except FileNotFoundError as error:
         raise VersionGone(f"its file {error} is gone") from error
     yield from (each for each in rows if (each.lineage, each.batch_id) not in there)
