@@ -18,6 +18,7 @@ from sessionizer.cli.places import (
     Master,
     Stream,
     Streams,
+    existing_result,
     home_folder,
     stream_home,
     stream_spec,
@@ -28,7 +29,7 @@ from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.counts import count_is, count_text
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
@@ -70,7 +71,7 @@ def history(  # noqa: PLR0913  one parameter per option
     if not folder.is_dir():
         raise InvalidSpec("--input", str(folder), "an existing folder")
     if to is not None and to.exists():
-        raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
+        raise existing_result(to)
     from sessionizer.spark.history.read import read_event_history  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.write import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 

@@ -46,7 +46,6 @@ _COMPRESSED: Final = frozenset({".gz", ".bz2"})
 KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt", "parquet"})
 """Endings of files that a sample may have."""
 _LONGEST_CELL: Final = 40
-_EXISTS: Final = "it exists, and nothing is replaced"
 
 
 def init(  # noqa: PLR0913  one parameter per option
@@ -75,12 +74,12 @@ def init(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--name", named, "a lower-case letter, then lower-case letters, digits or underscores")
     file = specs_folder(streams) / f"{named}.yaml"
     if file.exists():
-        raise UnwritablePath(file, "the spec", _EXISTS)
+        raise _exists(file)
     _check_option("--gap", gap, parse_duration, "a number and a unit, such as '30 minutes'")
     _check_option("--zone", zone, ZoneInfo, "a time zone, such as Europe/Berlin")
     files, pattern = find_sample(place)
     form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
-    from sessionizer.spark.history.read import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     with working_spark("init", named, master, "starting Spark to infer the columns") as spark:
@@ -103,7 +102,7 @@ def init(  # noqa: PLR0913  one parameter per option
 
 def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None:
     """Print what the first rows of the source become: events, sessions, and refused rows with their reasons."""
-    from sessionizer.spark.history.read import preview  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.sample import preview  # noqa: PLC0415  fast --help
 
     try:
         found = preview(spark, spec, platform)
@@ -210,12 +209,17 @@ def _check(text: str, name: str) -> StreamSpec:
     return spec
 
 
+def _exists(file: Path) -> UnwritablePath:
+    instead = "name another stream by --name, or move the file away"
+    return UnwritablePath(file, "the spec", "it exists, and nothing is replaced", instead)
+
+
 def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)
     except FileExistsError as error:
-        raise UnwritablePath(file, "the spec", _EXISTS) from error
+        raise _exists(file) from error
     except OSError as error:
         raise UnwritablePath(file, "the spec", error.strerror or str(error)) from error

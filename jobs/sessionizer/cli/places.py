@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
-from sessionizer.errors import InvalidSpec, SessionizerError, UnknownStream
+from sessionizer.errors import InvalidSpec, SessionizerError, UnknownStream, UnwritablePath
 from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import require_reachable
 from sessionizer.home.names import check_name
@@ -203,3 +203,9 @@ def spark_master(given: str | None) -> str | None:
     if given or "PYSPARK_GATEWAY_PORT" in os.environ:
         return given
     return os.environ.get("SESSIONIZER_MASTER", "local[*]")
+
+
+def existing_result(place: Path | str) -> UnwritablePath:
+    """Return the refusal of a command to write its result to a ``place`` that exists."""
+    cause, instead = "it exists, and nothing is overwritten", "give --to a folder that does not exist yet"
+    return UnwritablePath(place, "the result", cause, instead)

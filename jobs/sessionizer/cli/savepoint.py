@@ -18,6 +18,7 @@ from sessionizer.cli.places import (
     Master,
     Stream,
     Streams,
+    existing_result,
     require_known_stream,
     stream_home,
 )
@@ -39,7 +40,7 @@ from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.counts import count_is, count_text
-from sessionizer.errors import StreamRunsAgain, UnusableSavepoint, UnwritablePath
+from sessionizer.errors import StreamRunsAgain, UnusableSavepoint
 from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import data_exists
 from sessionizer.home.names import check_identifier, mint_id
@@ -141,7 +142,7 @@ def export(
     where, manifest = _require_canonical(stream, id, folder, home)
     target = folder_at(to, "--to")
     if data_exists(target):
-        raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
+        raise existing_result(uri_of(target))
     from sessionizer.spark.state.savepoints.saved_state import open_sessions  # noqa: PLC0415  fast --help
 
     with (

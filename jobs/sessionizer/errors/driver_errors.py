@@ -210,14 +210,14 @@ class UnwritablePath(TerminalError, exit_code=13, of_any_lineage=True):
     path: Path | str
     purpose: str
     cause: str
+    instead: str | None = None
+    """What to do in place of the usual remedy, such as to name another file."""
 
     def advise(self) -> str | None:
-        """Return another place for a file that is not replaced, or the way of a store's keys to the driver."""
+        """Return the remedy of who raised it, or the way of a store's keys to the driver."""
         if "redentials" in self.cause:
             return "set the store's variables, and name them for drivers: SESSIONIZER_DRIVER_ENVIRONMENT='AWS_*'"
-        if self.purpose == "the spec" and self.cause.startswith("it exists"):
-            return "name another stream by --name, or move the file away"
-        return "give --to a folder that does not exist yet" if self.purpose == "the result" else None
+        return self.instead
 
 
 class UnreadablePath(TerminalError, exit_code=13):

@@ -10,6 +10,7 @@ import pytest
 from sessionizer import errors
 from sessionizer.causes.cause import PROCESS_CAUSES, START_CAUSES
 from sessionizer.causes.table import CAUSES, ERROR_CAUSES, QUERY_CAUSES, SYSTEM, cause_of_error, remedy_for
+from sessionizer.cli.places import existing_result
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.running_spec import require_continuable
@@ -159,3 +160,9 @@ def test_a_drained_stream_says_so_instead_of_naming_the_year_9999(reviewed: Revi
         watermark_lag_ms=-251_607_014_792_243,
     )  # fmt: skip
     reviewed(progress_line(drained))
+
+
+def test_a_result_that_exists_has_a_remedy_of_its_own_and_a_closed_output_has_not() -> None:
+    closed = errors.UnwritablePath("the standard output", "the result", "Broken pipe")
+    found = [remedy_for(error) for error in (existing_result(Path("/data/x")), closed)]
+    assert ["--to" in each for each in found] == [True, False]
