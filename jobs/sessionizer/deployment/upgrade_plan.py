@@ -204,10 +204,8 @@ class UpgradePlan(DigestOfDecided):
             yield f"  {describe_hindrance(self.differences, self.request.accepted)}"
             return
         yield from (f"  migration {each}" for each in self.migrations)
-        said = dict(self.steps)
-        if self.request.stateless and "StartLineage" in said:
-            said["StartLineage"] = "a new lineage begins without an open session"
-        yield from (f"  {number}. {says}" for number, says in enumerate(filter(None, said.values()), start=1))
+        said = filter(None, self.steps.values())
+        yield from (f"  {number}. {says}" for number, says in enumerate(said, start=1))
         yield from self._effects()
         yield f"  {self.rollback}"
 

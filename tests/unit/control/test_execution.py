@@ -28,6 +28,7 @@ from sessionizer.state.commands.steps import (
     PointOfNoReturn,
     Prove,
     ReadHistory,
+    StartEmptyLineage,
     StartLineage,
     Stop,
     WriteSpec,
@@ -277,7 +278,9 @@ def test_open_sessions_are_left_behind_only_in_a_new_lineage_and_counted() -> No
     planned = command.plan(replace(found, request=command.request))
     assert planned.digest != Upgrade().plan(found).digest
     assert [type(step).__name__ for step in planned.steps][-3:] == ["Canary", "Activate", "WriteFinishedSessions"]
-    assert "LOST: about 321 open sessions." in "\n".join(planned.decision.lines())
+    shown = "\n".join(planned.decision.lines())
+    assert "LOST: about 321 open sessions." in shown
+    assert (StartEmptyLineage.says in shown, StartLineage.says in shown) == (True, False)
     assert planned.decision.to_json()["stateless"] is True
     terms = command.terms
     assert terms is not None

@@ -77,6 +77,13 @@ class StartLineage(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartEmptyLineage(StartLineage):
+    """Batch 0 of a new lineage without open events."""
+
+    says: ClassVar = "a new lineage begins without an open session"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Compare(Step):
     """Comparison of the new lineage's state with the state that it was given."""
 
@@ -148,6 +155,6 @@ class WriteFinishedSessions(Step):
     says: ClassVar = "sessions that were over before the migration are written"
 
 
-def new_lineage(terms: CanaryTerms | None) -> tuple[Step, ...]:
+def new_lineage(terms: CanaryTerms | None, start: StartLineage = StartLineage()) -> tuple[Step, ...]:
     """Return the steps that make a whole new lineage, before it is activated. ``terms``: of its canary, if any."""
-    return (StartLineage(), Compare(), SetPosition(), *((Canary(terms=terms),) if terms else ()))
+    return (start, Compare(), SetPosition(), *((Canary(terms=terms),) if terms else ()))

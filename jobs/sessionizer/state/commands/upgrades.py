@@ -15,6 +15,8 @@ from sessionizer.state.commands.steps import (
     NotePrograms,
     PrepareTables,
     Prove,
+    StartEmptyLineage,
+    StartLineage,
     Stop,
     WriteFinishedSessions,
     WriteSavepoint,
@@ -58,7 +60,8 @@ class Apply(Command):
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
         """Decide what happens: the present lineage gets the spec, or a new one."""
-        changes = (*new_lineage(self.terms), Activate()) if decision.anew else (WriteSpec(),)
+        start = StartEmptyLineage() if decision.request.stateless else StartLineage()
+        changes = (*new_lineage(self.terms, start), Activate()) if decision.anew else (WriteSpec(),)
         steps = (
             *self.first_steps,
             Stop(),
