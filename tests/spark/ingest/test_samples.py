@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.cli.init import first_lines
-from sessionizer.spark.history.read import SamplePreview, infer_columns, preview, sample_columns
+from sessionizer.spark.history.sample import SamplePreview, infer_columns, preview, sample_columns
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.sample import Draft, Overrides, find_text_form, guess_mapping, guess_payload, spec_text

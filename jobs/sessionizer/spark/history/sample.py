@@ -1,0 +1,135 @@
+"""A sample of rows: the columns that Spark infers, and what the first rows become under a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, Row, StructType
+
+from sessionizer.core.wire import schema
+from sessionizer.counts import count_text
+from sessionizer.errors import SessionizerError
+from sessionizer.home.data_files import files_below
+from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.spark.history.read import client_timeouts, history_of, rules_in_force
+from sessionizer.spark.ingest.file_source.files import literal
+from sessionizer.spark.ingest.file_source.lines import RAW
+from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
+from sessionizer.spark.ingest.source import read_source
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.sample import SampleColumn, TextForm, quote
+
+SHOWN: Final = 10
+"""Number of rows that a preview shows."""
+_SAMPLED: Final = 200
+_MANY: Final = 1_000
+"""Number of files, more of which would take long to look at."""
+_CORRUPT: Final = "_corrupt_record"
+
+
+def infer_columns(
+    spark: SparkSession, files: Sequence[Path], folder: Path, form: TextForm
+) -> tuple[DataFrame, list[str]]:
+    """Return the rows of ``files`` in ``folder``, and their columns as DDL, as Spark infers both.
+
+    Moments in CSV stay text, because the mapping says how they are read.
+    """
+    reader = spark.read.option("basePath", literal(str(folder)))
+    path = [literal(str(file)) for file in files]
+    if form.encoding == "json":
+        rows = reader.json(path)
+        rows = rows.drop(_CORRUPT) if _CORRUPT in rows.columns else rows
+    elif form.encoding == "parquet":
+        rows = reader.parquet(*path)
+    else:
+        plain: dict[str, Any] = {"sep": form.separator, "header": form.has_header, "escape": '"'}
+        texts = reader.options(**plain).csv(path)
+        inferred = reader.options(**plain, inferSchema=True).csv(path).schema
+        kinds = {field.name: _type_of_csv(field.dataType) for field in inferred}
+        first = texts.limit(_SAMPLED).collect()
+        kinds |= {name: "string" for name in texts.columns if any(_loses_zeros(row[name]) for row in first)}
+        rows = texts.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in kinds.items()))
+    return rows, [f"{quote(field.name)} {ddl(field.dataType)}" for field in rows.schema]
+
+
+def _type_of_csv(kind: DataType) -> str:
+    name = kind.simpleString()
+    return "string" if name.startswith(("timestamp", "date", "time", "void")) else ddl(kind)
+
+
+def _loses_zeros(text: str | None) -> bool:
+    """Whether a number would be another text than the one in the file, such as ``007``."""
+    return text is not None and len(text) > 1 and text[0] == "0" and text.isdecimal()
+
+
+def ddl(kind: DataType) -> str:
+    """Write a type as DDL, whole numbers as bigint, because a sample does not show the largest."""
+    match kind:
+        case StructType():
+            return f"struct<{', '.join(f'{quote(each.name)}: {ddl(each.dataType)}' for each in kind)}>"
+        case ArrayType():
+            return f"array<{ddl(kind.elementType)}>"
+        case MapType():
+            return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
+        case NullType():
+            return "string"
+    return "bigint" if kind.simpleString() in {"int", "smallint", "tinyint"} else kind.simpleString()
+
+
+def sample_columns(rows: DataFrame) -> list[SampleColumn]:
+    """Return the columns of ``rows``, those in structs one by one, with their values in the first rows."""
+    first = rows.limit(_SAMPLED).collect()
+    return list(_columns(rows.schema, (), first))
+
+
+def _columns(kinds: StructType, path: tuple[str, ...], rows: Sequence[Row | None]) -> Iterator[SampleColumn]:
+    for field in kinds:
+        values: list[Any] = [None if row is None else row[field.name] for row in rows]
+        if isinstance(field.dataType, StructType):
+            yield from _columns(field.dataType, (*path, field.name), values)
+        else:
+            yield SampleColumn((*path, field.name), ddl(field.dataType), tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePreview:
+    """The first rows of a source as ``events``, as ``sessions``, and as ``refused`` ones with their reasons.
+
+    ``sessions`` is None if the stream's clock is that of arrival.
+    """
+
+    events: list[Row]
+    sessions: list[Row] | None
+    refused: list[Row]
+
+
+def preview(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> SamplePreview:
+    """Return what the first rows of the source become. Writes nothing.
+
+    Raises InvalidSpec, SourceFileUnfit, and SessionizerError if the source has too many files.
+
+    A socket has no first rows, because what is read of it is gone.
+    """
+    if spec.source.format == "socket":
+        return SamplePreview([], None, [])
+    if spec.source.format == "files":
+        folder = folder_at(resolve_place(spec.source.path, platform_home), "source.path")
+        if sum(1 for _ in islice(files_below(folder), _MANY + 1)) > _MANY:
+            raise SessionizerError(f"its folder has more than {count_text(_MANY, 'file')}, and each would be looked at")
+    rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=False)
+    guarded = guard(rows.limit(SHOWN).localCheckpoint(), spec)
+    is_event = F.col(REASON).isNull()
+    events = guarded.rows.where(is_event).select(schema.KEY, schema.CLIENT, EVENT_TIME, schema.EVENT_ID).collect()
+    refused = guarded.rows.where(~is_event).select(REASON, RAW).collect()
+    if spec.rules.clock.needs_arrivals:
+        return SamplePreview(events, None, refused)
+    history = history_of(spec, rules_in_force(spec, client_timeouts(spark, spec, platform_home)), guarded)
+    shown = ("key", "client", "started_at", "ended_at", "event_count", "close_reason")
+    sessions = history.sessions(history.take(None)).orderBy("started_at").select(*shown).collect()
+    return SamplePreview(events, sessions, refused)
