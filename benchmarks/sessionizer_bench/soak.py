@@ -52,14 +52,14 @@ MOST_TRIES: Final = 8
 KILLED_CHANGES: Final = 0.6
 """Share of the commands that are killed."""
 KEPT_SAVEPOINTS: Final = 3
-KILLS: Final = ("kill_both", "kill_jvm", "kill_python", "kill_worker", "freeze")
+KILLS: Final = ("kill_both", "kill_jvm", "kill_python", "kill_worker")
 COMMANDS: Final = {
     "savepoint": 4, "restore": 3, "rescale": 2, "compact": 2, "edit": 3, "migrate": 2, "rollback": 2,
-    "edit_after_plan": 1, "install": 1,
+    "edit_after_plan": 1, "install": 1, "freeze": 3,
 }  # fmt: skip
 SHARE_OF_KILLS: Final = 0.5
 SHARE_IF_BEHIND: Final = 0.95
-"""Share of the kills while there were fewer than minutes."""
+"""Share of the kills while there were fewer than minutes. The next fault then comes after half the time."""
 
 
 @dataclass(slots=True)
@@ -95,15 +95,15 @@ class Soak:
     def run(self, hours: float, every_s: float) -> None:
         """Let faults happen until so many hours have passed."""
         began = time.monotonic()
-        number = 0
+        due = 0.0
         while (passed := time.monotonic() - began) < hours * 3600:
-            if passed < number * every_s:
-                time.sleep(min(1, number * every_s - passed))
+            if passed < due:
+                time.sleep(min(1, due - passed))
                 self._keep_driver()
                 continue
-            number += 1
             self._keep_driver()
             is_behind = self.kills * every_s < passed
+            due = passed + (every_s / 2 if is_behind else every_s)
             if not (is_behind and self.chance.random() < KILLED_AGAIN):
                 self._await_progress()
             name = self._draw(is_behind=is_behind)
