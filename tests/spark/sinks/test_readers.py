@@ -293,3 +293,25 @@ def test_a_constraint_of_a_table_is_named_and_can_be_removed(spark: SparkSession
     landed = {name: table_rows(stage.table(name)) for name in ("sessions", "late_events", "quarantine")}
     keys = sorted(row["key"] for row in landed["sessions"])
     assert (keys, landed["late_events"], landed["quarantine"]) == (["other", "victim", "victim", "victim"], [], [])
+
+
+def test_a_driver_turns_the_change_feed_on_and_none_turns_it_off(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    (stage.feed / "1.json").write_bytes(line(0) + b"\n" + line(600, "other"))
+    catch_up(spark, stage)
+    begins = [begin(spark, stage, change_feed=wanted) for wanted in (True, True, False)]
+    assert begins[0] == begins[1] == begins[2]
+    drain(spark, stage)
+    DeltaTable.forPath(spark, uri_of(stage.table("sessions"))).delete("key = 'other'")
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    for name in TABLES:
+        changes = reader.option("startingVersion", begins[0][name]).load(uri_of(stage.table(name))).collect()
+        found = [(row._change_type, row.key) for row in changes] if name == names.SESSIONS else changes
+        assert sorted(found) == ([("delete", "other"), ("insert", "other")] if name == names.SESSIONS else [])
+
+
+def begin(spark: SparkSession, stage: Stage, *, change_feed: bool) -> dict[str, int]:
+    """Versions of the tables after the start of a driver."""
+    stage.write_spec({**clicks_spec(), "sink": {"change_feed": change_feed}})
+    tables.have_tables(spark, stage.stream_home, stage.spec(), ())
+    return {name: deltalake.DeltaTable(str(stage.table(name))).version() for name in TABLES}

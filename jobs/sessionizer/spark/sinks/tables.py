@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from sessionizer.errors import DataAway, InvalidSpec, StoreUnreachable, TableOwned
+from sessionizer.errors import DataAway, InvalidSpec, SessionizerError, StoreUnreachable, TableOwned
 from sessionizer.home.data_files import list_names
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS
@@ -33,6 +33,8 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 
 OWNER: Final = "sessionizer.owner"
 """Table property: the stream that alone writes it, and its platform home."""
+
+CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 
 COMMITS_PER_CHECKPOINT: Final = "50"
 """Delta's default of 10 is for jobs that commit now and then; a stream pays it often (docs/develop/tuning.md)."""
@@ -217,6 +219,8 @@ def have_tables(
 ) -> None:
     """Make the stream's tables if missing, and require that no other stream writes them. Raises TableOwned.
 
+    Turns their change feed on if ``spec`` wants it.
+
     Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``. Raises
     DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
     """
@@ -227,6 +231,9 @@ def have_tables(
     claim_tables(spark, ours, owner, set(list_names(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)
+    for name, location in ours.items() if spec.sink.change_feed else ():
+        if table_property(spark, location, CHANGE_FEED) != "true":
+            _set_property(spark, location, CHANGE_FEED, "true", f"the change feed of table {name}")
     name_tables(spark, spec.sink.table, home.table_locations(spec.sink.path), owner)
 
 
@@ -262,10 +269,18 @@ def require_ours(spark: SparkSession, tables: Mapping[str, str], owner: str) -> 
 
 def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
     try:
-        spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{OWNER}' = '{owner}')")
-    except PySparkException as error:
+        _set_property(spark, location, OWNER, owner, f"the owner of table {name}")
+    except SessionizerError:
         _require(location, table_property(spark, location, OWNER) or owner, owner)
-        raise store_failure(error, location, f"the owner of table {name}", java_message(error)) from error
+        raise
+
+
+def _set_property(spark: SparkSession, location: str, name: str, value: str, what: str) -> None:
+    """Set a property of the table. ``what`` it is, is for errors. Raises as ``ensure_table``."""
+    try:
+        spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{name}' = '{value}')")
+    except PySparkException as error:
+        raise store_failure(error, location, what, java_message(error)) from error
 
 
 def _require(location: str, found: str, owner: str) -> None:

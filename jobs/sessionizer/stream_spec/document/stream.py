@@ -242,6 +242,18 @@ class Sink(Section):
         "same. null: no name.",
         examples=["web.sessions"],
     )
+    change_feed: Annotated[
+        bool,
+        FieldEffect(
+            "change feed changed",
+            "a driver turns it on when it starts, and never off, because readers follow it",
+            plans_only=True,
+        ),
+    ] = Field(
+        default=False,
+        description="Whether a driver turns on Delta's change feed of sessions, quarantine and late_events when it "
+        "starts. false: a feed that is on stays on.",
+    )
 
 
 class Savepoints(Section):
