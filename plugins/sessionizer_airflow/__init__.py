@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
 
-__all__ = ["check_specs", "sessions_asset", "stream_dags"]
+    from sessionizer_airflow.operating.own_dags import ChangeStream, SavepointStream, StreamSensor, UpgradeStreams
+
+BUILDING_BLOCKS = ("ChangeStream", "SavepointStream", "StreamSensor", "UpgradeStreams")
+__all__ = [
+    "ChangeStream",
+    "SavepointStream",
+    "StreamSensor",
+    "UpgradeStreams",
+    "check_specs",
+    "sessions_asset",
+    "stream_dags",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  a class
+    """Import a building block of DAGs when a DAG file first asks for it, because Airflow imports this package often."""
+    if name not in BUILDING_BLOCKS:
+        raise AttributeError(name)
+    return getattr(import_module("sessionizer_airflow.operating.own_dags"), name)
 
 
 def stream_dags(

@@ -171,6 +171,8 @@ OPERATE = f"{PLATFORM}.operate"
 """The DAG of one team. Other teams' have names of their own before the dot."""
 UPGRADE = f"{PLATFORM}.upgrade"
 APPROVERS = "SESSIONIZER_APPROVERS"
+OF_LINEAGE = "openlineage"
+"""Field that Airflow's OpenLineage provider adds to the conf of a run that another DAG starts."""
 WORKER_LIMIT = timedelta(minutes=10)
 """Execution timeout of a task, unless the task sets its own."""
 
@@ -243,7 +245,7 @@ def refuse_unknown_fields(context: Context) -> None:
     Airflow checks the value of each declared field, and passes any other field on. A misspelt one would do nothing.
     """
     known = [*context["dag"].params]
-    for name in sorted({*(context["dag_run"].conf or ())} - {*known}):
+    for name in sorted({*(context["dag_run"].conf or ())} - {*known, OF_LINEAGE}):
         close = get_close_matches(name, known, n=1)
         meant = f"Did you mean {close[0]!r}? " if close else ""
         allowed = f"The fields are {', '.join(sorted(known))}" if known else "The DAG has no fields"

@@ -127,9 +127,9 @@ def test_what_a_person_steers_with_acts_at_once_and_for_nobody_else(dags: dict[s
             dag = dags[f"{stream}.{verb}"]
             assert dag.is_paused_upon_creation is False, dag.dag_id
             assert set(dag.allowed_run_types or ()) == {DagRunType.MANUAL}, dag.dag_id
-    assert set(dags["sessionizer.operate"].allowed_run_types or ()) == {DagRunType.MANUAL}
-    by_window = {DagRunType.MANUAL, DagRunType.OPERATOR_TRIGGERED}
-    assert set(dags["sessionizer.upgrade"].allowed_run_types or ()) == by_window
+    by_a_user_or_their_dag = {DagRunType.MANUAL, DagRunType.OPERATOR_TRIGGERED}
+    for form in FORMS:
+        assert set(dags[form].allowed_run_types or ()) == by_a_user_or_their_dag
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -189,7 +189,7 @@ def test_every_dag_refuses_a_field_that_it_does_not_have(dags: dict[str, DAG], u
         for task in dag.tasks:
             ask = task.partial_kwargs["pre_execute"] if isinstance(task, MappedOperator) else task._pre_execute_hook
             assert ask is not None
-            run = SimpleNamespace(conf=dict.fromkeys(dag.params))
+            run = SimpleNamespace(conf={**dict.fromkeys(dag.params), "openlineage": {}})
             ask({"dag": dag, "dag_run": run})
             run.conf[unknown] = True
             with pytest.raises(PersonNeeded) as refused:
@@ -254,6 +254,19 @@ def test_the_documentation_names_no_task_that_is_not_there(dags: dict[str, DAG])
     }
     assert len(named) >= 4
     assert {(page, task) for page, task in named if task not in tasks} == set()
+
+
+def test_the_example_of_a_users_own_dag_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
+    bag = DagBag(str(REPOSITORY / "examples" / "dags"))
+    assert bag.import_errors == {}
+    (dag,) = bag.dags.values()
+    order = ["save", "upgrade", "wait_until_healthy", "report"]
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        task: {*order[number + 1 : number + 2]} for number, task in enumerate(order)
+    }
+    lines = Path(dag.fileloc).read_text().partition("\n\n")[2]
+    assert lines in (REPOSITORY / "docs" / "airflow.md").read_text(), "the page shows another DAG"
 
 
 CALL = "from sessionizer_airflow import stream_dags\nstream_dags(globals(), 'streams'{more})\n"

@@ -63,7 +63,7 @@ def operate_dag(wiring: Wiring, platform: str) -> DAG:
         **form_dag_options("operate", documentation, wiring, platform),
         schedule=None,
         params=form_of(wiring.stream_names),
-        allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
+        allowed_run_types=["manual", "operator_triggered"],  # type: ignore[list-item]  # Airflow takes the names
     ) as dag:
         asked = read_form(wiring, {each: "plan" if each in COMMANDS else each for each in purposes()})
         asked >> MakeSavepoint(task_id=SAVEPOINT, retries=1, retry_delay=MINUTE, **job_options(wiring))

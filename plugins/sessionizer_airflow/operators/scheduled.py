@@ -238,10 +238,10 @@ def _state_within(
         return UpgradeState.RUNS
     if state is None or (run is not None and run["trigger_run_id"] != begun):
         return None if run is None else UpgradeState.WAITS
-    return UpgradeState.FAILED if state == "failed" else _state_after_run(home, now, still_waits=run is not None)
+    return UpgradeState.FAILED if state == "failed" else state_after_run(home, now, still_waits=run is not None)
 
 
-def _state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
+def state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
     """Return whether the stream works after its run. One that ``still_waits`` was rejected or rolled back."""
     operations = read_operations(home)
     if still_waits:

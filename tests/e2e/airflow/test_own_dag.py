@@ -1,0 +1,130 @@
+"""DAGs of a user's own, with a running Airflow and a stream that Spark really drives: the example, and a restore."""
+
+import json
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.home.clock import epoch_ms
+from sessionizer.state.savepoints.listing import list_savepoints
+from sessionizer_demo.local_airflow.api import wait_until
+from support.pages.page_user import OperateForm
+from support.places import REPOSITORY
+from support.processes.live_airflow import Platform
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
+
+SETTINGS = {
+    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+    "SESSIONIZER_STALE_LIMIT": "60 seconds",
+    "SESSIONIZER_WATCH_LEASE": "2 minutes",
+    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
+}
+SPEC = """
+name: {name}
+description: {name} of a test
+owner: tests
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
+trigger_interval: 1 second
+"""
+EDIT = "rules: {gap_timeout: 3 hours}\n"
+EXAMPLE = REPOSITORY / "examples" / "dags" / "release_night.py"
+RELEASE_NIGHT = "release_night"
+BACK = """
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+
+from sessionizer_airflow import ChangeStream
+
+with DAG("put_back", schedule=None, params={"savepoint": ""}):
+    options = {"savepoint": "{{ params.savepoint }}"}
+    ChangeStream(task_id="back", stream="clicks", verb="restore", options=options) >> EmptyOperator(task_id="after")
+"""
+
+
+class ListForm(OperateForm):
+    dag = "sessionizer.upgrade_all"
+
+
+def states(platform: Platform, dag: str, run: str) -> dict[str, str]:
+    found = platform.api.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances?limit=100")
+    return {task["task_id"]: task["state"] for task in found["task_instances"]}
+
+
+def result(platform: Platform, dag: str, run: str, task: str, index: int = -1) -> Any:
+    path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value?map_index={index}"
+    return platform.api.call("GET", path)["value"]
+
+
+def run_of(platform: Platform, form: OperateForm, known: set[str]) -> str:
+    """The run that a task has started."""
+
+    def new() -> set[str]:
+        return {str(run["dag_run_id"]) for run in platform.runs(form.dag)} - known
+
+    wait_until(lambda: bool(new()), 120, f"a run of {form.dag}")
+    (run,) = new()
+    return run
+
+
+def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> None:
+    dags = Path(platform.installation.settings["AIRFLOW__CORE__DAGS_FOLDER"])
+    text = EXAMPLE.read_text().replace('["clicks", "access_log"]', '["clicks"]')
+    (dags / EXAMPLE.name).write_text(text)
+    (dags / "put_back.py").write_text(BACK)
+    feed = platform.installation.platform_home / "feed"
+    feed.mkdir()
+    rows = [{"k": f"u{number}", "t": datetime.now(UTC).isoformat(), "i": f"e{number}"} for number in range(20)]
+    (feed / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    platform.api.unpause(platform.dag)
+    uid = platform.wait_for_driver(seconds=180)
+    specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
+    (specs / "clicks.yaml").write_text(SPEC.format(name="clicks") + EDIT)
+    wait_until(lambda: {RELEASE_NIGHT, "put_back"} <= platform.api.dag_ids(), 60, "the own DAGs")
+    form = ListForm(platform)
+    known = {str(run["dag_run_id"]) for run in platform.runs(form.dag)}
+    run = platform.run_now(RELEASE_NIGHT)
+    asked = run_of(platform, form, known)
+    form.wait_for_plan(asked)
+    assert states(platform, RELEASE_NIGHT, run)["upgrade"] == "deferred"
+    form.answer(asked, "Approve")
+    assert platform.wait_for_end(RELEASE_NIGHT, run, 600) == "success"
+    assert {*states(platform, RELEASE_NIGHT, run).values()} == {"success"}
+    (made,) = [
+        each
+        for each in list_savepoints(platform.home.savepoints, epoch_ms())
+        if each.begun is not None and each.begun.why == "before the release"
+    ]
+    assert made.id == result(platform, RELEASE_NIGHT, run, "save", 0)
+    assert made.is_complete
+    (upgrade,) = read_operations(platform.home)
+    assert (upgrade.verb, upgrade.outcome) == ("upgrade", Ending.DONE)
+    assert upgrade.by.startswith("admin, in a list")
+    assert result(platform, RELEASE_NIGHT, run, "wait_until_healthy", 0) == "healthy"
+    assert platform.working_uid() != uid
+
+
+@pytest.mark.parametrize(("answer", "state"), [("Reject", "skipped"), ("Approve", "success")])
+def test_what_follows_a_change_depends_on_the_answer(platform: Platform, answer: str, state: str) -> None:
+    (savepoint,) = {
+        each.id
+        for each in list_savepoints(platform.home.savepoints, epoch_ms())
+        if each.begun is not None and each.begun.why == "before the release"
+    }
+    form = OperateForm(platform)
+    known, before = {str(run["dag_run_id"]) for run in platform.runs(form.dag)}, len(read_operations(platform.home))
+    run = platform.run_now("put_back", savepoint=savepoint)
+    asked = run_of(platform, form, known)
+    shown = form.wait_for_plan(asked)
+    assert savepoint in shown["subject"]
+    assert run in shown["body"].replace("\\", "")
+    form.answer(asked, answer)
+    assert platform.wait_for_end("put_back", run, 300) == "success"
+    wait_until(partial(lambda: states(platform, "put_back", run)["after"] == state), 30, "the end of what follows")
+    assert states(platform, "put_back", run) == {"back": state, "after": state}
+    assert len(read_operations(platform.home)) - before == (answer == "Approve")
