@@ -104,11 +104,12 @@ def stretched(log: Log, factor: int) -> Log:
     def longest(timeout_ms: int) -> int:
         return min(timeout_ms * factor, 2**63 - 1)
 
+    duration = log.rules.caps.max_duration_ms
     rules = replace(
         log.rules,
         gap_timeout_ms=log.rules.gap_timeout_ms * factor,
         client_timeouts_ms=longer(dict(log.rules.client_timeouts_ms)),
-        max_duration_ms=log.rules.max_duration_ms and log.rules.max_duration_ms * factor,
+        caps=log.rules.caps._replace(max_duration_ms=duration and duration * factor),
     )
     batches = (
         replace(batch, events=tuple(map(patient, batch.events)), timeout_changes=longer(dict(batch.timeout_changes)))

@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Outcome, Session
-from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, StreamBegun
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
 from sessionizer.spark.history.seed_runner import HistoryResults
@@ -48,9 +48,7 @@ RULES = SessionRules(
     watermark_delay_ms=400,
     gap_timeout_ms=50,
     client_timeouts_ms={"app": 20, "tv": 90},
-    max_events=4,
-    max_duration_ms=100,
-    max_bytes=140,
+    caps=Caps(max_events=4, max_duration_ms=100, max_bytes=140),
 )
 NOBODYS = {"at_ms": ORIGIN_MS, "event_id": "x", "closes": False}
 """A row without a key."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
-from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 
 KEY: Final = "ann"
 FAR_FROM_NOW_MS: Final = 10**6
@@ -158,8 +158,8 @@ def _rules(text: str) -> SessionRules:
             mode = Clock(value)
         else:
             given[name if name in ("max_events", "max_bytes") else f"{name}_ms"] = int(value)
-    plain = SessionRules(mode, 100, 30, {}, None, None)
-    return replace(plain, client_timeouts_ms=clients, **given)
+    caps = Caps(**{name: given.pop(name) for name in Caps._fields if name in given})
+    return replace(SessionRules(mode, 100, 30, {}, caps), client_timeouts_ms=clients, **given)
 
 
 def owed_by_batch(batches: Sequence[Batch], rules: SessionRules) -> list[list[Session]]:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import Clock, SessionRules
+from sessionizer.core.definition.rules import Caps, Clock, SessionRules
 from support.streams.payloads import COLUMNS, fitting
 
 T = TypeVar("T")
@@ -80,9 +80,11 @@ def _tell_rules(mode: Clock, token: bytes) -> SessionRules:
         watermark_delay_ms=_pick((10, 0, 20, 100), delay),
         gap_timeout_ms=_pick(_TIMEOUTS_MS, gap),
         client_timeouts_ms=_pick(({}, {"app": 20}, {"app": 10, "tv": 50}), clients),
-        max_events=_pick((None, None, 1, 2, 3, 5), max_events),
-        max_duration_ms=_pick((None, None, 1, 20, 60), max_duration),
-        max_bytes=_pick((None, None, None, 1, 50, 51, 100, 150), max_bytes),
+        caps=Caps(
+            max_events=_pick((None, None, 1, 2, 3, 5), max_events),
+            max_duration_ms=_pick((None, None, 1, 20, 60), max_duration),
+            max_bytes=_pick((None, None, None, 1, 50, 51, 100, 150), max_bytes),
+        ),
     )
 
 

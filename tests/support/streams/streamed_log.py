@@ -219,14 +219,14 @@ def written_rules(rules: SessionRules, emit_every_ms: int) -> dict[str, Any]:
     given = {
         "watermark_delay": rules.watermark_delay_ms,
         "gap_timeout": rules.gap_timeout_ms,
-        "max_duration": rules.max_duration_ms,
+        "max_duration": rules.caps.max_duration_ms,
         "emit_every": emit_every_ms or None,
     }
     return {
         "time_mode": rules.clock.value,
         "client_timeouts": {name: format_duration(ms) for name, ms in rules.client_timeouts_ms.items()},
-        "max_events": rules.max_events,
-        **({} if rules.max_bytes is None else {"max_bytes": rules.max_bytes}),
+        "max_events": rules.caps.max_events,
+        **({} if rules.caps.max_bytes is None else {"max_bytes": rules.caps.max_bytes}),
         **{name: None if ms is None else format_duration(ms) for name, ms in given.items()},
     }
 

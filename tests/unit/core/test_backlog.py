@@ -35,8 +35,6 @@ RULES = SessionRules(
     watermark_delay_ms=DELAY_MS,
     gap_timeout_ms=5,
     client_timeouts_ms={},
-    max_events=None,
-    max_duration_ms=None,
     emit_every_ms=STEP_MS,
 )
 
@@ -204,8 +202,6 @@ RULES_OF_KEPT_TIMEOUTS = SessionRules(
     watermark_delay_ms=0,
     gap_timeout_ms=5,
     client_timeouts_ms={"acme": 7, "globex": 8},
-    max_events=None,
-    max_duration_ms=None,
 )
 CLIENTS = ["acme", "globex", "initech", None, "acme", "hooli"]
 

@@ -24,6 +24,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import (
     ADMISSION,
+    ADMISSION_TYPE,
     KEY_GROUP,
     canonical_schema,
     code_admissions,
@@ -45,6 +46,7 @@ from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows
 from support.streams.strategies import ChangingLog, Log, changing_logs, logs
 
 CAPS = Caps(max_events=3)
+FEWER_CAPS = pa.field("caps", pa.struct([pa.field("max_events", pa.int64())]))
 SMALL = pa.schema(
     [
         pa.field(schema.KEY, pa.string()),
@@ -189,6 +191,19 @@ def test_an_event_that_came_without_caps_or_a_column_returns_without() -> None:
     first, second = log_of(read_typed_rows(log, 0))
     assert (read_admission_caps(first), first.column_names) == (None, bare.names)
     assert (read_admission_caps(second), second.column_names) == (Caps(), SMALL.names)
+
+
+def test_rows_of_a_release_with_fewer_caps_are_read() -> None:
+    log = [mark_admitted(table_of(["a"]), 7, CAPS), mark_admitted(table_of(["b"]), 7, None)]
+    rows = read_typed_rows(log, 0)
+    admissions = [
+        each if each["caps"] is None else {**each, "caps": {"max_events": each["caps"]["max_events"]}}
+        for each in rows.column(ADMISSION).to_pylist()
+    ]
+    fewer = pa.array(admissions, pa.struct([*[*ADMISSION_TYPE][:2], FEWER_CAPS, ADMISSION_TYPE.field("columns")]))
+    earlier = rows.set_column(rows.schema.get_field_index(ADMISSION), ADMISSION, fewer)
+    assert [read_admission_caps(table) for table in log_of(earlier)] == [CAPS, None]
+    assert comes_back(earlier, stored(log_of(earlier)))
 
 
 def test_admissions_pass_as_numbers_and_name_the_columns_that_an_event_has_then() -> None:
@@ -368,7 +383,7 @@ def assert_migrated_equals_the_definition(
     assert old.repeated + new.repeated == expected.duplicates_dropped
 
 
-RULES = SessionRules(Clock.EVENT_TIME, 0, 10, {}, None, None)
+RULES = SessionRules(Clock.EVENT_TIME, 0, 10, {})
 
 
 def click(key: str, at_ms: int, event_id: str, amount: int = 1) -> Event:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
 from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.core.definition.outcome import Outcome
-from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from sessionizer.core.key_group import merging
 from sessionizer.core.key_group.append_or_merge import admit
 from sessionizer.core.key_group.group_load import latest
@@ -115,7 +115,7 @@ def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
 
     Without caps: a group looks for those when the gap of one of its events is over.
     """
-    log = replace(log, rules=replace(log.rules, max_events=None, max_duration_ms=None, max_bytes=None))
+    log = replace(log, rules=replace(log.rules, caps=Caps()))
     groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
     for batch in log.batches:
         groups.take(batch)
@@ -186,7 +186,7 @@ def test_a_commit_draws_the_same_again_and_many_commits_draw_all() -> None:
     assert {number for commit in COMMITS for number in draw(KINDS, 16, commit)} == set(range(len(KINDS)))
 
 
-RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000, {}, None, None)
+RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000, {})
 BEYOND_US = 9 * 10**18
 NAN = float("nan")
 VALUES = {
@@ -270,8 +270,6 @@ RULES_OF_TOMBSTONES = SessionRules(
     watermark_delay_ms=5,
     gap_timeout_ms=100,
     client_timeouts_ms={},
-    max_events=None,
-    max_duration_ms=None,
     emit_every_ms=10,
 )
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sessionizer.core.definition.event import AdmittedEvent, Batch, Event, drain_at
 from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
-from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from support.expected.worked_examples import Example, ToldSession, read_examples
 from support.places import REPOSITORY
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_rows_of
@@ -31,10 +31,9 @@ def rules(clock: Clock = Clock.EVENT_TIME, **others: Any) -> SessionRules:
         "watermark_delay_ms": 100,
         "gap_timeout_ms": 30,
         "client_timeouts_ms": {},
-        "max_events": None,
-        "max_duration_ms": None,
     }
-    return SessionRules(clock=clock, **{**plain, **others})
+    caps = Caps(**{name: others.pop(name) for name in Caps._fields if name in others})
+    return SessionRules(clock=clock, caps=caps, **{**plain, **others})
 
 
 def batch(*events: Event, at: int = 10_000, floor: int | None = None, **timeout_changes: int) -> Batch:

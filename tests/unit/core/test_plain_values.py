@@ -159,7 +159,7 @@ def test_two_codes_make_one_in_the_order_of_the_first_then_of_the_second() -> No
 
 
 TWO_GIB = 2**31
-RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000_000, {}, None, None, max_bytes=64 * 2**20)
+RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000_000, {}, Caps(max_bytes=64 * 2**20))
 PAYLOAD = [pa.field("page", pa.string()), pa.field("tags", pa.list_(pa.struct([pa.field("tag", pa.string())])))]
 NESTED = [
     pa.array([None, "", "é"]),

@@ -29,8 +29,6 @@ SHORT = SessionRules(
     watermark_delay_ms=10_000,
     gap_timeout_ms=30_000,
     client_timeouts_ms={},
-    max_events=None,
-    max_duration_ms=None,
     emit_every_ms=5_000,
 )
 

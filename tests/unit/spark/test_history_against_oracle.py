@@ -14,7 +14,7 @@ from sessionizer.control.status.batch_progress import HEAVY_GROUP_BYTES, progres
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Outcome
-from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.key_group.table_rows import NOWHERE
 from sessionizer.core.key_group.table_rows import session_rows as table_rows
@@ -38,10 +38,9 @@ def rules(**others: Any) -> SessionRules:
         "watermark_delay_ms": 0,
         "gap_timeout_ms": 20,
         "client_timeouts_ms": {},
-        "max_events": None,
-        "max_duration_ms": None,
     }
-    return SessionRules(clock=Clock.EVENT_TIME, **{**plain, **others})
+    caps = Caps(**{name: others.pop(name) for name in Caps._fields if name in others})
+    return SessionRules(clock=Clock.EVENT_TIME, caps=caps, **{**plain, **others})
 
 
 RULES = {

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from sessionizer.core.definition.plain_values import format_value
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules
+from sessionizer.core.definition.rules import NEVER_MS, NO_CAPS, Caps, SessionRules
 
 SESSION_ID_LENGTH: Final = 32
 BYTES_OF_VALUE: Final = 8
@@ -61,16 +61,14 @@ class Event:
 class AdmittedEvent:
     """An event that counts, with its moment on the stream's clock, and the timeout and caps it was admitted with.
 
-    ``timeout_ms`` is the gap timeout after it. ``max_events``, ``max_duration_ms`` and ``max_bytes`` are the caps of a
-    session whose last event it is. New rules do not change them.
+    ``timeout_ms`` is the gap timeout after it. ``caps`` are those of a session whose last event it is. New rules do not
+    change them.
     """
 
     event: Event
     clock_ms: int
     timeout_ms: int
-    max_events: int | None = None
-    max_duration_ms: int | None = None
-    max_bytes: int | None = None
+    caps: Caps = NO_CAPS
 
     @property
     def deadline_ms(self) -> int:

@@ -62,15 +62,16 @@ def _cut_after(current: Sequence[AdmittedEvent], following: AdmittedEvent | None
     Return None if the session goes on.
     """
     first, last = current[0], current[-1]
+    caps = last.caps
     if last.event.closes:
         return CloseReason.CLOSING_EVENT, last.clock_ms
-    if last.max_events is not None and len(current) >= last.max_events:
+    if caps.max_events is not None and len(current) >= caps.max_events:
         return CloseReason.MAX_EVENTS, last.clock_ms
-    if last.max_bytes is not None and sum(admitted.event.size for admitted in current) >= last.max_bytes:
+    if caps.max_bytes is not None and sum(admitted.event.size for admitted in current) >= caps.max_bytes:
         return CloseReason.MAX_BYTES, last.clock_ms
     if following is None or following.clock_ms > last.deadline_ms:
         return CloseReason.GAP, last.deadline_ms
-    if last.max_duration_ms is not None and following.clock_ms - first.clock_ms > last.max_duration_ms:
+    if caps.max_duration_ms is not None and following.clock_ms - first.clock_ms > caps.max_duration_ms:
         return CloseReason.MAX_DURATION, following.clock_ms
     return None
 
@@ -163,9 +164,7 @@ def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], 
         event=event,
         clock_ms=(event.event_time_ms or 0) if on_its_own_clock else batch.arrived_at_ms,
         timeout_ms=_timeout_in_force(event, client_timeouts_ms, rules),
-        max_events=rules.max_events,
-        max_duration_ms=rules.max_duration_ms,
-        max_bytes=rules.max_bytes,
+        caps=rules.caps,
     )
 
 
@@ -194,7 +193,7 @@ def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
         tuple(order_of(value) for _, value in sorted(event.named_payload.items())),
         arrival.timeout_ms,
         # alike within a batch, but not among migrated events
-        *(_nulls_first(cap) for cap in (arrival.max_events, arrival.max_duration_ms, arrival.max_bytes)),
+        *map(_nulls_first, arrival.caps),
     )
 
 

@@ -55,34 +55,33 @@ class Clock(StrEnum):
 
 
 class Caps(NamedTuple):
-    """The most events, the longest time (ms) and the most bytes of a session. None means no such cap."""
+    """The most events, the longest time (ms) and the most bytes of a session. None means no such cap.
+
+    Each is a field of a spec's rules, kept with each event. A new one comes last, because blobs keep them in order.
+    """
 
     max_events: int | None = None
     max_duration_ms: int | None = None
     max_bytes: int | None = None
 
 
+NO_CAPS: Final = Caps()
+
+
 @dataclass(frozen=True, slots=True)
 class SessionRules:
     """The rules of one stream.
 
-    ``client_timeouts_ms`` maps a client to its own gap timeout, which overrides ``gap_timeout_ms``. A cap of ``None``
-    never cuts. ``emit_every_ms`` limits how late a final session is emitted. It does not change any session.
+    ``client_timeouts_ms`` maps a client to its own gap timeout, which overrides ``gap_timeout_ms``. An event
+    is admitted with ``caps``. ``emit_every_ms`` limits how late a final session is emitted, and changes no session.
     """
 
     clock: Clock
     watermark_delay_ms: int
     gap_timeout_ms: int
     client_timeouts_ms: Mapping[str, int]
-    max_events: int | None
-    max_duration_ms: int | None
+    caps: Caps = NO_CAPS
     emit_every_ms: int = 0
-    max_bytes: int | None = None
-
-    @property
-    def caps(self) -> Caps:
-        """The caps that an event is admitted with."""
-        return Caps(self.max_events, self.max_duration_ms, self.max_bytes)
 
 
 def find_changed_timeouts(

@@ -75,7 +75,7 @@ def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
     """
     clock = int64s(admitted, schema.CLOCK)
     quiet_until = clock + int64s(admitted, schema.TIMEOUT)
-    if not rules.clock.has_gaps and (rules.max_events or rules.max_duration_ms or rules.max_bytes):
+    if not rules.clock.has_gaps and any(rules.caps):
         quiet_until = clock
     closes = admitted.column(schema.CLOSES).to_numpy()
     due = int(np.where(closes, clock, quiet_until).min())

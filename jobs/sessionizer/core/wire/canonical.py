@@ -204,9 +204,10 @@ def _batches(rows: pa.Table) -> Iterator[tuple[dict[str, Any], Int64s]]:
     if not rows.num_rows:
         return
     admissions = rows.column(ADMISSION)
-    if admissions.type != ADMISSION_TYPE:
+    if pa.types.is_dictionary(admissions.type):
         yield from _batches_by_text(admissions)
         return
+    admissions = admissions.cast(ADMISSION_TYPE)  # rows of an earlier release lack its later caps
     told = _number_admissions(admissions)
     order = np.lexsort(told[::-1])
     changes = np.zeros(len(order) - 1, np.bool_)

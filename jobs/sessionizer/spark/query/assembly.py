@@ -201,10 +201,8 @@ def rules_of(spec: StreamSpec) -> SessionRules:
         watermark_delay_ms=spec.rules.watermark_delay_ms,
         gap_timeout_ms=spec.rules.gap_timeout_ms,
         client_timeouts_ms=dict(spec.rules.client_timeouts),
-        max_events=spec.rules.max_events,
-        max_duration_ms=spec.rules.max_duration_ms,
+        caps=spec.rules.caps,
         emit_every_ms=spec.rules.emit_every_ms or 0,
-        max_bytes=spec.rules.max_bytes,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sessionizer.core.definition.rules import Clock
+from sessionizer.core.definition.rules import Caps, Clock
 from sessionizer.home.clock import HOUR, MINUTE, SECOND
 from sessionizer.stream_spec.document.names import (
     COLUMN_NAMES_SCHEMA,
@@ -210,6 +210,11 @@ class Rules(Section):
         ge=1,
         description="Size of a row, in bytes, above which it is quarantined.",
     )
+
+    @property
+    def caps(self) -> Caps:
+        """The caps of a session."""
+        return Caps(*(getattr(self, name) for name in Caps._fields))
 
     @model_validator(mode="after")
     def _idle_only_in_event_time(self) -> Self:

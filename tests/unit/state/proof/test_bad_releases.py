@@ -16,7 +16,7 @@ from sessionizer.errors import ReplayDiffers
 from sessionizer.state.proof.comparison import TABLES, DifferenceKind, TableComparison, compare_rows
 from sessionizer.state.proof.result import Death, Proof, ProofVerdict, judge_table
 
-RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {}, None, None)
+RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {})
 SESSIONS: Final = TABLES[0]
 
 
