@@ -7,28 +7,13 @@ from typing import Final
 from airflow.observability import stats as triggerer_stats
 from airflow.sdk.observability import stats as worker_stats
 
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.driver_records import GAUGES, HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.home.stream_home import StreamHome
 
 PREFIX: Final = "sessionizer."
 """Begin of the name of a metric, to which Airflow adds its own prefix."""
 MS: Final = 0.001
 """Seconds in a millisecond: Prometheus counts in seconds."""
-OF_HEARTBEAT: Final = {
-    "heartbeat_timestamp_seconds": ("at", MS),
-    "batch_duration_seconds": ("batch_ms", MS),
-    "rows_per_second": ("rows_per_second", 1),
-    "source_lag_events": ("source_lag", 1),
-    "watermark_lag_seconds": ("watermark_lag_ms", MS),
-    "state_rows": ("state_rows", 1),
-    "state_bytes": ("state_bytes", 1),
-    "open_sessions": ("open_keys", 1),
-    "sessions_total": ("sessions_rows", 1),
-    "late_events_total": ("late", 1),
-    "quarantined_rows_total": ("quarantined", 1),
-}
-"""Field of the heartbeat that each gauge shows, and its factor, by the gauge's name."""
-
 COUNTERS: Final = ("restarts", "waits", "given_up")
 
 
@@ -39,12 +24,12 @@ def labels(stream: str, beat: Heartbeat | None) -> dict[str, str]:
 
 def gauges(beat: Heartbeat) -> dict[str, float]:
     """Return the gauges for which a heartbeat has a value, by their full names."""
-    values = {name: getattr(beat, field) for name, (field, _) in OF_HEARTBEAT.items()}
+    values = {name: getattr(beat, field) for name, field in GAUGES.items()}
     if beat.phase is Phase.IDLE and values["rows_per_second"] is not None:
         # The figures of the last batch stay in the heartbeat, but an idle stream handles no rows.
         values["rows_per_second"] = 0.0
     return {
-        f"{PREFIX}{name}": round(value * OF_HEARTBEAT[name][1], 3)
+        f"{PREFIX}{name}": round(value * (MS if name.endswith("_seconds") else 1), 3)
         for name, value in values.items()
         if value is not None
     }

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sessionizer.control.history.files import History, Mark, MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, Sample, bucket_ms, condense
-from sessionizer.control.records.driver_records import Heartbeat, Phase, PositionsRecord
+from sessionizer.control.records.driver_records import ON_PAGE, Heartbeat, Phase, PositionsRecord
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
@@ -46,20 +46,11 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
 
 def _figures(beat: Heartbeat, *, is_working: bool) -> dict[str, Any]:
     return {
-        "lineage": beat.lineage,
-        "batch_id": beat.batch_id,
+        **{name: getattr(beat, field) for name, field in ON_PAGE.items()},
         # the figures of the last batch stay in the heartbeat, but an idle stream handles no rows
         "rate": beat.rows_per_second if is_working else 0,
-        "source_lag": beat.source_lag,
         "lag_ms": beat.watermark_lag_ms if is_working and not beat.is_drained else None,
         "watermark_ms": None if beat.is_drained else beat.watermark_ms,
-        "open": beat.open_keys,
-        "state_bytes": beat.state_bytes,
-        "heard_at": beat.at,
-        "group": beat.heaviest_group,
-        "group_bytes": beat.heaviest_group_bytes,
-        "input_rows": beat.input_rows,
-        "batch_ms": beat.batch_ms,
         # an address of another kind could be a script
         "spark_ui": beat.spark_ui if (beat.spark_ui or "").startswith(("http://", "https://")) else None,
     }

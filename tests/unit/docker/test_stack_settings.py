@@ -12,10 +12,11 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from sessionizer.control.records.driver_records import GAUGES
 from sessionizer.home.roots import control_root, data_root
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.launching.cluster import KubernetesManager
-from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT
+from sessionizer_airflow.metrics import COUNTERS
 from support.places import REPOSITORY
 from support.stores.metrics_collector import board_queries
 
@@ -164,7 +165,7 @@ BOARD = REPOSITORY / "docker" / "grafana" / "streams.json"
 RULES = REPOSITORY / "docker" / "prometheus" / "rules.yaml"
 OF_AIRFLOW = {
     f"airflow_sessionizer_{name}"
-    for name in ("health", "health_timestamp_seconds", *OF_HEARTBEAT, *(f"{each}_total" for each in COUNTERS))
+    for name in ("health", "health_timestamp_seconds", *GAUGES, *(f"{each}_total" for each in COUNTERS))
 }
 OF_SPARK = {"spark_streaming_latency", "spark_driver_JVMHeapMemory"}
 """What tests/e2e/test_metrics_and_lineage.py sees a driver show."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
@@ -50,6 +50,11 @@ class HeavyKey(JsonRecord):
     events: int
 
 
+def _figure(**names: str) -> Any:  # noqa: ANN401  a field of any type
+    """Declare a figure that is shown elsewhere: its ``metric`` (docs/metrics.md), its name in a row of the ``page``."""
+    return field(default=None, metadata=names)
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat(JsonRecord):
     """A heartbeat of a driver. Times are epoch ms.
@@ -58,33 +63,33 @@ class Heartbeat(JsonRecord):
     """
 
     uid: str
-    at: Moment
+    at: Moment = field(metadata={"metric": "heartbeat_timestamp_seconds", "page": "heard_at"})
     started_at: Moment
     phase: Phase
-    lineage: str | None = None
-    batch_id: int | None = None
+    lineage: str | None = _figure(page="lineage")
+    batch_id: int | None = _figure(page="batch_id")
     batch_at: Moment | None = None
-    batch_ms: int | None = None
-    input_rows: int | None = None
-    rows_per_second: float | None = None
+    batch_ms: int | None = _figure(metric="batch_duration_seconds", page="batch_ms")
+    input_rows: int | None = _figure(page="input_rows")
+    rows_per_second: float | None = _figure(metric="rows_per_second")
     watermark_ms: int | None = None
-    watermark_lag_ms: int | None = None
-    open_keys: int | None = None
+    watermark_lag_ms: int | None = _figure(metric="watermark_lag_seconds")
+    open_keys: int | None = _figure(metric="open_sessions", page="open")
     """Open sessions, at most: a group that has not merged since counts each batch's keys."""
-    heaviest_group: int | None = None
-    heaviest_group_bytes: int | None = None
+    heaviest_group: int | None = _figure(page="group")
+    heaviest_group_bytes: int | None = _figure(page="group_bytes")
     """Decoded bytes of that key group's open events, the largest of all groups."""
-    state_rows: int | None = None
-    state_bytes: int | None = None
-    late: int | None = None
+    state_rows: int | None = _figure(metric="state_rows")
+    state_bytes: int | None = _figure(metric="state_bytes", page="state_bytes")
+    late: int | None = _figure(metric="late_events_total")
     """Late events since the driver started."""
-    quarantined: int | None = None
+    quarantined: int | None = _figure(metric="quarantined_rows_total")
     """Quarantined events since the driver started."""
     sessions_version: int | None = None
     """Version of the Delta table ``sessions``."""
-    sessions_rows: int | None = None
+    sessions_rows: int | None = _figure(metric="sessions_total")
     """Sessions emitted since the driver started."""
-    source_lag: int | None = None
+    source_lag: int | None = _figure(metric="source_lag_events", page="source_lag")
     spark_ui: str | None = None
     """Address of the driver's Spark UI, if it has one."""
     progress_at: Moment | None = None
@@ -115,6 +120,10 @@ class Heartbeat(JsonRecord):
         return self.watermark_ms is not None and self.watermark_ms >= YEAR_9999_MS
 
 
+GAUGES: Final = {each.metadata["metric"]: each.name for each in fields(Heartbeat) if "metric" in each.metadata}
+"""Field of the heartbeat that each gauge shows, by the gauge's name."""
+ON_PAGE: Final = {each.metadata["page"]: each.name for each in fields(Heartbeat) if "page" in each.metadata}
+"""Field of the heartbeat by its name in a row of the page."""
 HEARTBEAT_FILE: Final = ControlFile("heartbeat.json", Heartbeat, durable=False)
 """The newest beat of any driver. Not fsynced: a beat lost in a power cut belonged to a driver that the cut ended."""
 

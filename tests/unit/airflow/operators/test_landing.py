@@ -16,13 +16,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.observability import stats as of_a_worker
 from airflow.sdk.observability.metrics import stats_utils as utils_of_a_worker
 
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.driver_records import GAUGES, HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SparkConnectionMissing
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import assets
 from sessionizer_airflow.assets import ANNOUNCED, Announcement, SessionsLanded, find_landing
 from sessionizer_airflow.errors import WIDTH, PersonNeeded, SupervisionEnded, fit_lines, say_what_to_do
-from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, gauges, labels, send_gauges
+from sessionizer_airflow.metrics import COUNTERS, count, gauges, labels, send_gauges
 from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
 
@@ -237,7 +237,7 @@ def test_an_idle_stream_handles_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["health", "health_timestamp_seconds", *OF_HEARTBEAT, *(f"{name}_total" for name in COUNTERS)]
+    "name", ["health", "health_timestamp_seconds", *GAUGES, *(f"{name}_total" for name in COUNTERS)]
 )
 def test_the_documentation_has_it(name: str) -> None:
     assert f"| `{name}` |" in DOCUMENTATION.read_text()
