@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.home.data_files import newest_version
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
+from sessionizer.home.names import LATE_EVENTS, OPEN_SESSIONS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_uri
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.names import catalog_names
@@ -23,6 +23,8 @@ QUESTIONS: Final = {
     QUARANTINE: "select reason, count(*) as n from {table} group by all order by n desc",
     LATE_EVENTS: "select date, count(*) as n from {table} group by all order by all",
     SESSIONS_DAILY: "select * from {table} order by date desc, sessions desc limit 20",
+    OPEN_SESSIONS: "select client, count(*) as sessions, sum(event_count) as events, min(due_at) as first_due "
+    "from {table} group by all order by all",
     STREAM_HISTORY: "select * from {table} where kind <> 'minute' order by at desc limit 20",
 }
 """A query for each table, in words that Spark, DuckDB and Polars all understand."""
@@ -50,9 +52,14 @@ class TablePlace:
 
 
 def table_places(home: StreamHome, sink: Sink) -> list[TablePlace]:
-    """Return the places of the stream's tables, which are where and named as ``sink`` says."""
+    """Return the places of the stream's tables, which are where and named as ``sink`` says.
+
+    Open sessions have one only if the spec asks for them, or a table of before is there.
+    """
     names = {} if sink.table is None else catalog_names(sink.table)
-    return [table_place(name, path, names.get(name)) for name, path in home.table_locations(sink.path).items()]
+    found = [table_place(name, path, names.get(name)) for name, path in home.table_locations(sink.path).items()]
+    is_on = sink.open_sessions_every_ms is not None
+    return [each for each in found if each.name != OPEN_SESSIONS or is_on or each.version is not None]
 
 
 def table_place(name: str, path: str, catalog_name: str | None = None) -> TablePlace:

@@ -25,9 +25,10 @@ QUARANTINE: Final = "quarantine"
 LATE_EVENTS: Final = "late_events"
 SESSIONS_DAILY: Final = "sessions_daily"
 STREAM_HISTORY: Final = "stream_history"
+OPEN_SESSIONS: Final = "open_sessions"
 STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
-"""The tables that a batch writes."""
-TABLES: Final = (*STREAMED, SESSIONS_DAILY, STREAM_HISTORY)
+"""The tables that each batch appends to."""
+TABLES: Final = (*STREAMED, SESSIONS_DAILY, STREAM_HISTORY, OPEN_SESSIONS)
 """Names of a stream's tables."""
 
 

@@ -42,7 +42,7 @@ ABSURD = 2**62
 
 def write(spark: SparkSession, table: Path, version: int) -> int | None:
     batch = delta_append.Transaction("lineage", version)
-    return delta_append.append_once(spark.range(2), str(table), batch, lambda: None)
+    return delta_append.write_once(spark.range(2), str(table), batch, lambda: None)
 
 
 def open_trying(spark: SparkSession, _: Path) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.types import BooleanType
 
 from sessionizer.errors import LeaseLost
 from sessionizer.home import names
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.compaction import TablePlan, compact_table, plan_tables
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
@@ -51,11 +51,12 @@ def table(kept_table: Path, tmp_path: Path) -> StreamedTable:
     return StreamedTable(names.QUARANTINE, str(copy), BATCHES)
 
 
-def append(spark: SparkSession, location: str, batch_id: int) -> int | None:
+def append(spark: SparkSession, location: str, batch_id: int, *, replaces: bool = False) -> int | None:
     row = spark.range(1).selectExpr(
         "'malformed' reason", "current_date() date", "'first' lineage", f"{batch_id}L batch_id"
     )
-    return append_once(row.coalesce(1), location, Transaction("first", batch_id), lambda: None)
+    transaction = Transaction("first", batch_id)
+    return write_once(row.coalesce(1), location, transaction, lambda: None, replaces=replaces)
 
 
 def planned(spark: SparkSession, table: StreamedTable, retention: Retention = WEEK_AND_MORE) -> TablePlan:
@@ -95,6 +96,18 @@ def test_old_files_go_after_their_time_alone(spark: SparkSession, table: Streame
     assert compact_table(spark, plan, NONE_KEPT).deleted == BATCHES
     assert files() == 1
     assert batches_in(spark, table) == list(range(BATCHES))
+
+
+def test_a_table_that_batches_replace_only_loses_its_old_files(spark: SparkSession, table: StreamedTable) -> None:
+    snapshots = replace(table, name=names.OPEN_SESSIONS)
+    plan = planned(spark, snapshots, NONE_KEPT)
+    assert plan.found is not None
+    assert (plan.found.files, plan.found.old_files, plan.merges) == (BATCHES, 0, False)
+    assert append(spark, table.location, BATCHES, replaces=True) is not None
+    done = compact_table(spark, planned(spark, snapshots, NONE_KEPT), NONE_KEPT)
+    assert (done.files_before, done.files, done.deleted) == (1, 1, BATCHES)
+    assert append(spark, table.location, BATCHES, replaces=True) is None
+    assert batches_in(spark, table) == [BATCHES]
 
 
 def test_the_version_of_an_old_savepoint_is_read_after_a_compaction(

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from sessionizer.control.operation import Operation
 from sessionizer.errors import DataAway, InvalidSpec, RowsGone, TableOwned
 from sessionizer.home.data_files import remove_tree
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import table_property
 from sessionizer.spark.sinks.table_shapes import TableShape
 from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours, require_tables_fit
@@ -200,7 +200,7 @@ def table_of_table_owner(spark: SparkSession, tmp_path: Path) -> str:
 
 
 def write(spark: SparkSession, table: str, lineage: str) -> None:
-    append_once(spark.createDataFrame([(1,)], COLUMNS), table, Transaction(lineage, 0), lambda: None)
+    write_once(spark.createDataFrame([(1,)], COLUMNS), table, Transaction(lineage, 0), lambda: None)
 
 
 def test_a_table_is_made_with_its_owner(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from support.verbs.scripted_runner import lose_lease
 
 Result = TypeVar("Result")
 _NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))
-_COMMITTING: Final = ((table_rows, "delete_rows"), (table_rows, "append_once"), (write, "append_once"))
+_COMMITTING: Final = ((table_rows, "delete_rows"), (table_rows, "write_once"), (write, "write_once"))
 """What writes a table, the second argument says which."""
 _IDS: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}|\d{8}(?=\.json)")
 """Of operations and lineages, and tokens."""

@@ -35,7 +35,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage import fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.spark.internals.delta_append import append_once
+from sessionizer.spark.internals.delta_append import write_once
 from sessionizer.spark.sinks import write
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
 from sessionizer.spark.sinks.examine import half_written_batch
@@ -100,7 +100,7 @@ class RealStream:
     def crash(self, after: int) -> None:
         """Bring a file, and have the driver die in its batch just after so many writes."""
         self.feed(1)
-        writes, real = [0], append_once
+        writes, real = [0], write_once
 
         def die(*arguments: Any) -> int | None:
             version = real(*arguments) if after else None
@@ -110,7 +110,7 @@ class RealStream:
             return version
 
         with self.monkeypatch.context() as patch, suppress(StreamingQueryException):
-            patch.setattr(write, "append_once", die)
+            patch.setattr(write, "write_once", die)
             self.run()
 
     def save(self, name: str | None = None, *, native: bool = False) -> None:

@@ -122,6 +122,15 @@ def test_what_is_not_there_yet(platform: Platform) -> None:
     assert result.stdout.count("not there yet") == 5
 
 
+def test_open_sessions_are_listed_if_they_are_written(platform: Platform) -> None:
+    platform.add(
+        "visits", SPEC.format(name="visits") + "sink:\n  open_sessions_every: 5 minutes\n  table: web.sessions\n"
+    )
+    (*_, found) = json.loads(platform.call("tables", "visits", "--json").stdout)["tables"]
+    assert (found["name"], found["catalog_name"]) == ("open_sessions", "web.sessions_open")
+    assert "web.sessions_open" in found["spark_sql"]
+
+
 def test_a_query_that_cannot_run_here_says_what_to_install(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
     monkeypatch.setattr("sessionizer.cli.installation.find_spec", lambda name: None if name == "polars" else name)

@@ -204,6 +204,7 @@ SPEC = StreamSpec.model_validate({**clicks_spec(), "name": "clicks"})
 NO_PAYLOAD: list[pa.Field] = []
 SHAPES = [
     table_shapes.sessions_shape(SPEC, NO_PAYLOAD, StructType()),
+    table_shapes.open_sessions_shape(table_shapes.sessions_shape(SPEC, NO_PAYLOAD, StructType())),
     table_shapes.quarantine_shape(),
     table_shapes.late_events_shape(StructType()),
     table_shapes.sessions_daily_shape(StructType()),

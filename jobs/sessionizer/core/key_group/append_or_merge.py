@@ -146,11 +146,15 @@ class BatchBounds:
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """The rules, payload and number of groups that all groups of a stream share."""
+    """The rules, payload and number of groups that all groups of a stream share.
+
+    ``shows_events``: whether a snapshot of the open sessions has their events, because measures are made of them.
+    """
 
     rules: SessionRules
     payload: Payload
     key_groups: int
+    shows_events: bool = False
 
     def align_due(self, due_ms: int | None, group: int) -> int | None:
         """Return ``due_ms``, moved up to the emission grid of ``group``."""

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
+from sessionizer.core.key_group.append_or_merge import GroupRules
+from sessionizer.core.key_group.cutting import int64s
 from sessionizer.core.key_group.merging import ends_of_open, instants, lay_out, sessions_of
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode_log, pieces
@@ -46,6 +48,55 @@ def would_be_sessions(log: Sequence[pa.Table], rules: SessionRules, payload: sch
     ends = instants(pa.array(laid.cuts.due, mask=laid.cuts.due >= NEVER_MS))
     names = would_be_schema(payload).names
     yield from pieces(pa.Table.from_arrays([*sessions.columns, ends], names=names))
+
+
+def open_schema(payload: schema.Payload, *, shows_events: bool) -> pa.Schema:
+    """Return the schema of a snapshot's open sessions.
+
+    ``settled``: whether no later event can precede the first one, so that the session keeps its id. ``due_at``: when
+    the session ends if no more events come, null if only a closing event can end it.
+    """
+    sessions = schema.session_schema(payload)
+    return pa.schema(
+        [
+            *(sessions.field(name) for name in (schema.KEY, schema.CLIENT, "started_at")),
+            sessions.field("ended_at").with_name("last_event_at"),
+            *(sessions.field(name) for name in ("event_count", "first_event_id")),
+            pa.field("settled", pa.bool_()),
+            pa.field("due_at", pa.timestamp("us", tz="UTC")),
+            *([sessions.field("events")] if shows_events else []),
+        ]
+    )
+
+
+def take_snapshot(log: Sequence[pa.Table], shared: GroupRules, settled_by_ms: int) -> Iterator[pa.Table]:
+    """Yield the sessions that a group's log makes, by ``open_schema``, in pieces: at least one, which may be empty.
+
+    Events at or before ``settled_by_ms`` (epoch ms) come no more.
+    """
+    payload = shared.payload if shared.shows_events else []
+    wanted = open_schema(payload, shows_events=shared.shows_events)
+    if not log:
+        yield wanted.empty_table()
+        return
+    laid = lay_out(log, shared.rules, payload)
+    cuts, clock = laid.cuts, int64s(laid.events, schema.CLOCK)
+    first = laid.order[cuts.first]
+    head = laid.events.select([schema.KEY, schema.CLIENT, schema.EVENT_ID]).take(pa.array(first))
+    columns = [
+        head.column(schema.KEY),
+        head.column(schema.CLIENT),
+        instants(clock[first]),
+        instants(clock[laid.order[cuts.last]]),
+        pa.array(cuts.length.astype(np.int32)),
+        head.column(schema.EVENT_ID),
+        pa.array(clock[first] <= settled_by_ms),
+        instants(pa.array(cuts.due, mask=cuts.due >= NEVER_MS)),
+    ]
+    if shared.shows_events:
+        every = sessions_of(laid, np.ones(len(first), np.bool_), payload)
+        columns.append(pa.array([], wanted.field("events").type) if every is None else every.column("events"))
+    yield from pieces(pa.Table.from_arrays(columns, names=wanted.names))
 
 
 @dataclass(frozen=True, slots=True)

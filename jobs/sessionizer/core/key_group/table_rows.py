@@ -1,4 +1,4 @@
-"""The operator's output, completed to rows of the tables ``sessions``, ``late_events`` and ``quarantine``.
+"""The operator's output, completed to rows of ``sessions``, ``late_events``, ``quarantine`` and ``open_sessions``.
 
 Open events of a key group without its undecided duplicates, as rows that a migration can change.
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sessionizer.core.definition.event import session_id
 from sessionizer.core.key_group.append_or_merge import GroupRules
+from sessionizer.core.key_group.contents import open_schema
 from sessionizer.core.key_group.merging import Merged, instants, merge
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
@@ -96,6 +97,34 @@ def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
             *([sessions.column("events")] if keep_events else []),
             *origin.columns(sessions.num_rows),
         ]
+
+    return RowShape(pa.schema(fields), columns)
+
+
+def open_rows(payload: schema.Payload, *, shows_events: bool) -> RowShape:
+    """Return the shape of rows of ``open_sessions``, from batches by ``open_schema``."""
+    events = [open_schema(payload, shows_events=True).field("events")] if shows_events else []
+    fields = [
+        pa.field("session_id", pa.string()),
+        pa.field("settled", pa.bool_()),
+        pa.field("key", pa.string()),
+        pa.field("client", pa.string()),
+        pa.field("date", pa.date32()),
+        pa.field("started_at", INSTANT),
+        pa.field("last_event_at", INSTANT),
+        pa.field("due_at", INSTANT),
+        pa.field("event_count", pa.int32()),
+        pa.field("first_event_id", pa.string()),
+        *events,
+        *_origin_fields("as_of"),
+    ]
+    copied = [field.name for field in fields if field.name in open_schema(payload, shows_events=shows_events).names]
+
+    def columns(sessions: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
+        made = {name: sessions.column(name) for name in copied}
+        made |= {"session_id": _identities(sessions), "date": _day(sessions.column("started_at"))}
+        written_by = dict(zip(("lineage", "batch_id", "as_of"), origin.columns(sessions.num_rows), strict=True))
+        return [(made | written_by)[field.name] for field in fields]
 
     return RowShape(pa.schema(fields), columns)
 

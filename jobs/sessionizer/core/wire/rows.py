@@ -15,6 +15,12 @@ REPEATED: Final = "repeated"
 OPEN: Final = "open"
 """Open sessions of the group, as a count and a ``core.key_group.group_load.OpenInGroup`` in JSON."""
 
+SNAPSHOT: Final = "snapshot"
+"""Open sessions of the group, by ``core.key_group.contents.open_schema``. Emitted in batches that a punctuation names.
+
+A group without any emits an empty blob, so that a snapshot of none differs from no snapshot.
+"""
+
 OPEN_EVENTS: Final = "open_events"
 """Open events by ``canonical.canonical_schema``. Only a history emits them, never the operator."""
 

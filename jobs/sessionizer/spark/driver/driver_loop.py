@@ -75,7 +75,7 @@ from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.session import driver_metrics, jvm_version, spark_session
 from sessionizer.spark.sinks.examine import examine, require_continuity
 from sessionizer.spark.sinks.table_check import TableCheck
-from sessionizer.spark.sinks.tables import have_tables
+from sessionizer.spark.sinks.tables import delete_open_sessions, have_tables
 from sessionizer.stream_spec.spec_folder import SpecFile
 
 
@@ -96,6 +96,7 @@ class DriverLoop:
         self._lease_watch = LeaseWatch(lease)
         self._query: StreamingQuery | None = None
         self._signals, self._say = signals, say
+        self._shows_open = running.spec.sink.open_sessions_every_ms is not None
         self._canary: CanaryWatch | None = None
         self._heartbeat = HeartbeatWriter(home, lease)
         self._listener = ProgressListener(self._heartbeat)
@@ -185,6 +186,7 @@ class DriverLoop:
             lineage = start_lineage(home, spec=self._running.new_record())
         else:
             note_spec(home, lineage, self._running)
+        delete_open_sessions(spark, home, (spec.sink.path, lineage) if self._shows_open else None)
         note_source_ids(home, lineage, source)
         _note_fingerprint(spark, home, lineage)
         remember_types(home, lineage, spec, examined.guarded.payload)
@@ -217,8 +219,14 @@ class DriverLoop:
         if self._prepared.resumes and self._needs_waking(until):
             punctuation.wake(self._home.punctuations(self._prepared.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
-        if until is Until.DRAINED and not self._gate.closed:
+        if until is Until.STOPPED or self._gate.closed:
+            return
+        if self._shows_open:
+            punctuation.show_open_sessions(self._home.punctuations(self._prepared.lineage))
+        if until is Until.DRAINED:
             self._drain_lineage()
+        elif self._shows_open:
+            self._run_query(until_caught_up=True)
 
     def _needs_waking(self, until: Until) -> bool:
         # a first batch tells a resuming driver its watermark. On the wall clock, a driver that ends by itself closes

@@ -26,7 +26,7 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations, TimeoutTable
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.sinks.table_check import ChangeWatch
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
@@ -91,6 +91,8 @@ class Housekeeping:
         self._next_folder = 0
         tables = prepared.home.streamed_locations(prepared.spec.sink.path)
         self._changes = ChangeWatch(prepared.home, prepared.lineage, tables, say)
+        self._show_every_ms = prepared.spec.sink.open_sessions_every_ms if until is Until.STOPPED else None
+        self._next_snapshot, self._shown = 0, (-1, -1)
         self._store, self._waking = BackgroundWork("store"), BackgroundWork("punctuation")
         self._not_woken: SessionizerError | None = None
         self._log = BoundedLog.from_environment()
@@ -141,12 +143,32 @@ class Housekeeping:
 
     def _is_store_due(self) -> bool:
         is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder
+        if self._is_snapshot_due():
+            return True
         return self._changes.is_due or is_folder_due or self._removal.is_due(self._heartbeat.beat.batch_id)
 
     def _look_at_store(self) -> None:
         self._removal.remove(self._heartbeat.beat.batch_id)
         self._look_at_folder()
         self._changes.look()
+        self._ask_for_snapshot()
+
+    def _is_snapshot_due(self) -> bool:
+        """Whether it is time for a snapshot of the open sessions, and rows came or sessions ended since the last."""
+        is_time = self._show_every_ms is not None and epoch_ms() >= self._next_snapshot
+        return is_time and self._shown != self._figures()
+
+    def _ask_for_snapshot(self) -> None:
+        if self._show_every_ms is None or not self._is_snapshot_due():
+            return
+        shown = self._figures()
+        with suppress(StoreUnreachable, ControlUnreachable):  # the next look asks again
+            punctuation.show_open_sessions(self._punctuations)
+            self._next_snapshot, self._shown = epoch_ms() + self._show_every_ms, shown
+
+    def _figures(self) -> tuple[int, int]:
+        life = self._prepared.batch_log.life
+        return life.read, life.sessions
 
     def _announce_timeouts(self) -> None:
         if self._timeouts is None or epoch_ms() < self._next_timeouts:
@@ -251,4 +273,4 @@ def rehearse_checkpoint(spark: SparkSession, location: str) -> None:
     ensure_table(spark, shape, location)
     row = spark.range(1).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in shape.columns))
     for version in range(_COMMITS):
-        append_once(row, location, Transaction("rehearsal", version), lambda: None)
+        write_once(row, location, Transaction("rehearsal", version), lambda: None)

@@ -69,7 +69,9 @@ class PreparedQuery:
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
         begun = read_begun_batch(self.home.checkpoint(self.lineage))
         fields, stream = guarded.payload_fields, self.spec.name
-        return query, Sinks(self.lineage, locations, fields, measures, keep_events, self.permit, stream, begun)
+        shows_open = self.spec.sink.open_sessions_every_ms is not None
+        sinks = Sinks(self.lineage, locations, fields, measures, keep_events, self.permit, stream, begun, shows_open)
+        return query, sinks
 
     def start(self, *, until_caught_up: bool) -> StreamingQuery:
         """Start the query. With ``until_caught_up`` it ends by itself when it has read all that the source has now."""

@@ -32,7 +32,7 @@ from sessionizer.home.json_record import JsonObject
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import retry_conflicts
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import last_version, table_id
 from sessionizer.spark.sinks.table_shapes import HISTORY_FIGURES, sessions_daily_shape, stream_history_shape
 from sessionizer.spark.sinks.tables import ensure_table
@@ -210,7 +210,7 @@ def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms:
     if not rows:
         return 0
     frame = spark.createDataFrame(_table(rows))
-    append_once(frame, location, Transaction(APPLICATION, end // HOUR - 1), lambda: None)
+    write_once(frame, location, Transaction(APPLICATION, end // HOUR - 1), lambda: None)
     return len(rows)
 
 

@@ -49,8 +49,9 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 
 COLUMNS = (
     "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "
-    "unreadable struct<uri: string, cause: string>, seed boolean"
+    "unreadable struct<uri: string, cause: string>, seed boolean, shows_open boolean"
 )
+_TO_GROUPS: Final = ("floor_ms", "timeouts", "said_at_ms", "seed", "shows_open")
 # The last instant a timestamp can show; a watermark there closes everything.
 _END_OF_TIME_MS = 253_402_300_799_000
 
@@ -63,7 +64,7 @@ def read_punctuations(spark: SparkSession, folder: DataPath) -> DataFrame:
 
 def build_text() -> Column:
     """Return the punctuation as the JSON that every group gets, null for one that concerns no group."""
-    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms", "seed")))
+    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct(*_TO_GROUPS)))
 
 
 def quarantine_columns() -> dict[str, Column]:
@@ -100,6 +101,11 @@ def seed(folder: DataPath, watermark_ms: int, timeouts_ms: Mapping[str, int]) ->
         folder,
         {"seed": True, "floor_ms": watermark_ms, "timeouts": _changes(timeouts_ms), "said_at_ms": epoch_ms()},
     )
+
+
+def show_open_sessions(folder: DataPath) -> None:
+    """Ask for a snapshot of the open sessions after the next batch."""
+    _write(folder, {"shows_open": True})
 
 
 def drain(folder: DataPath) -> None:

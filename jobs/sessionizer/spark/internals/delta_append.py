@@ -1,4 +1,4 @@
-"""Append of rows to a Delta table, once for each (application, version).
+"""Write of rows to a Delta table, once for each (application, version).
 
 **Private**: Delta's own transactions, which have no Python API (docs/adr/0011).
 **Public**: ``DataFrameWriter`` with ``txnAppId`` and ``txnVersion``: a version that the table has is skipped, and of
@@ -51,8 +51,12 @@ class TableMissing(Exception):
         super().__init__(f"there is no table at {location}")
 
 
-def append_once(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
+def write_once(
+    frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None], *, replaces: bool = False
+) -> int | None:
     """Append ``frame`` to the table at ``location``. Returns the table's version with it, None if it was there before.
+
+    ``replaces``: instead of all rows of the table, in the same commit.
 
     The columns of ``frame`` are among those of the table, by name. ``permit`` raises when we may not write. It is
     called before the data files are written and again before the commit that makes them part of the table (in plain
@@ -61,23 +65,27 @@ def append_once(frame: DataFrame, location: str, transaction: Transaction, permi
     PrivateDoorBroken.
     """
     if plain():
-        return _write(frame, location, transaction, permit)
-    return _commit(frame, location, transaction, permit)
+        return _write(frame, location, transaction, permit, replaces=replaces)
+    return _commit(frame, location, transaction, permit, replaces=replaces)
 
 
-def _write(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
+def _write(
+    frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None], *, replaces: bool
+) -> int | None:
     permit()
     if not DeltaTable.isDeltaTable(frame.sparkSession, location):
         raise TableMissing(location)
     settings = frame.sparkSession.conf
     settings.unset(LAST_COMMIT)
-    writer = frame.write.format("delta").mode("append")
+    writer = frame.write.format("delta").mode("overwrite" if replaces else "append")
     writer.option("txnAppId", transaction.application).option("txnVersion", transaction.version).save(location)
     version = settings.get(LAST_COMMIT, None)
     return None if version is None else int(version)
 
 
-def _commit(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
+def _commit(
+    frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None], *, replaces: bool
+) -> int | None:
     with door(DOOR):
         delta = _Delta(frame.sparkSession)
         log = delta_log(frame.sparkSession, location)
@@ -91,10 +99,12 @@ def _commit(frame: DataFrame, location: str, transaction: Transaction, permit: C
         raise TableMissing(location)
     permit()
     with door(DOOR):
-        files = delta.write_files(attempt, log, frame)
+        files = delta.write_files(attempt, log, frame, replaces=replaces)
     permit()
     with door(DOOR):
-        return int(attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction)))
+        return int(
+            attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction, replaces=replaces))
+        )
 
 
 class _Delta:
@@ -104,13 +114,14 @@ class _Delta:
         self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
         self._class, self._object = partial(java_class, spark), partial(scala_object, spark)
 
-    def write_files(self, attempt: Any, log: Any, frame: DataFrame) -> Any:  # noqa: ANN401  Java objects
+    def write_files(self, attempt: Any, log: Any, frame: DataFrame, *, replaces: bool) -> Any:  # noqa: ANN401  Java objects
         """Compare the columns with the table's, then write the data files, in the way of ``DataFrameWriter``."""
-        append, none = self._class("org.apache.spark.sql.SaveMode").Append, self._class(_OPTION).empty()
+        modes, none = self._class("org.apache.spark.sql.SaveMode"), self._class(_OPTION).empty()
+        mode = modes.Overwrite if replaces else modes.Append
         no_options, no_columns = self._object(f"{_IMMUTABLE}.Map").empty(), self._object(f"{_IMMUTABLE}.List").empty()
         options = self._class(f"{_DELTA}.DeltaOptions")(no_options, self._session.sessionState().conf())
         rows, as_they_are = frame._jdf, False  # noqa: SLF001  no Python API
-        parts = (log, append, options, no_columns, no_options, rows, none, none, as_they_are)
+        parts = (log, mode, options, no_columns, no_options, rows, none, none, as_they_are)
         return self._class(f"{_DELTA}.commands.WriteIntoDelta")(*parts).write(attempt, self._session, none, as_they_are)
 
     def noted(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
@@ -118,8 +129,9 @@ class _Delta:
         now_ms = self._class(_OPTION).apply(time.time_ns() // 1_000_000)
         return self._class(f"{_DELTA}.actions.SetTransaction")(transaction.application, transaction.version, now_ms)
 
-    def operation(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
+    def operation(self, transaction: Transaction, *, replaces: bool) -> Any:  # noqa: ANN401  a Java object
         """Return the entry for the table's history: a streaming update of this query and epoch."""
-        append = self._class("org.apache.spark.sql.streaming.OutputMode").Append()
+        modes = self._class("org.apache.spark.sql.streaming.OutputMode")
+        mode = modes.Complete() if replaces else modes.Append()
         streaming_update = self._class(f"{_DELTA}.DeltaOperations$StreamingUpdate")
-        return streaming_update(append, transaction.application, transaction.version, self._class(_OPTION).empty())
+        return streaming_update(mode, transaction.application, transaction.version, self._class(_OPTION).empty())

@@ -186,7 +186,7 @@ def _sessionize(
     spare_small_rows(spark, spec.rules.max_event_bytes)
     packed = all_rows.mapInArrow(packer(columns, spec.key_groups), PACKED)
     return packed.groupBy(GROUP).transformWithState(
-        SessionProcessor(GroupRules(rules, payload, spec.key_groups)),
+        SessionProcessor(GroupRules(rules, payload, spec.key_groups, shows_events=bool(spec.measures))),
         rows.EMITTED,
         "append",
         "eventTime" if rules.clock.has_watermark else "processingTime",

@@ -39,6 +39,7 @@ from sessionizer.core.key_group.append_or_merge import (
     take_initial,
     take_timer,
 )
+from sessionizer.core.key_group.contents import take_snapshot
 from sessionizer.core.key_group.cutting import keep_timeouts, read_kept_timeouts
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.core.key_group.merging import Merged
@@ -61,6 +62,8 @@ class GroupShare:
     floor_ms: int = 0
     seeds: bool = False
     """Whether this is the batch that begins a lineage with a state."""
+    shows_open: bool = False
+    """Whether the open sessions are to be emitted as they are after the batch."""
     timeouts: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The last change of each client: its time, and the timeout, both ms."""
 
@@ -78,6 +81,7 @@ class GroupShare:
         else:
             punctuation = json.loads(blob)
             self.seeds |= bool(punctuation.get("seed"))
+            self.shows_open |= bool(punctuation.get("shows_open"))
             self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
             for change in punctuation.get("timeouts") or []:
                 # of several in one batch the last said holds, in whatever order they come
@@ -197,6 +201,9 @@ class SessionProcessor(StatefulProcessor):
         for blob in share.quarantined:
             output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
         output.step(step, began)
+        if share.shows_open:  # the timer is moved behind this batch by now, so nothing changes the group after this
+            for part in take_snapshot(self._read_log(), self._shared, bounds.final_by):
+                output.row(kinds.SNAPSHOT, part.num_rows, encode(part))
         yield from output.rows
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from sessionizer.home.names import OPEN_SESSIONS
 from sessionizer.spark.failures.query_failure import CONFLICTS, retry_conflicts
 from sessionizer.spark.internals.delta_log import table_property
 from sessionizer.spark.session import temporary_settings
@@ -105,7 +106,7 @@ def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> Table
     owner = table_property(spark, place.location, OWNER)
     if owner not in {None, place.owner}:
         return TablePlan(place.name, place.location, skipped=f"it belongs to {owner}")
-    warning, merges = None, True
+    warning, merges = None, place.name != OPEN_SESSIONS  # a batch replaces its files, and must not meet a conflict
     if table_property(spark, place.location, _FORGETS) is not None:
         warning = f"it has the property {_FORGETS}: unset it, because a batch may be written twice without it"
     log_store = f"spark.delta.logStore.{place.location.partition(':')[0]}.impl"

@@ -32,7 +32,7 @@ from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, unfit, unite_schemas
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
+from sessionizer.home.names import LATE_EVENTS, OPEN_SESSIONS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.spark.ingest.guard import arrow_fields, sql_type
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -96,6 +96,27 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
     columns += _origin("emitted_at", "emitted")
     given_by = dict.fromkeys(measures.names, "measures")
     return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES, given_by)
+
+
+def open_sessions_shape(sessions: TableShape) -> TableShape:
+    """Return the shape of the table ``open_sessions``, with the measures of ``sessions``."""
+    columns = [
+        _column("session_id", StringType(), "its id so far, which is final if settled"),
+        _column("settled", BooleanType(), "whether no later event can become the first one"),
+        _column("key", StringType(), "whose session it is"),
+        _column("client", StringType(), "client of the first event"),
+        _column("date", DateType(), "UTC day of started_at. The table is clustered by it"),
+        _column("started_at", TimestampType(), "clock of the first event, UTC"),
+        _column("last_event_at", TimestampType(), "clock of the last event so far, UTC"),
+        _column("due_at", TimestampType(), "clock at which it ends without more events, UTC"),
+        _column("event_count", IntegerType(), "events so far"),
+        _column("first_event_id", StringType(), "id of the first event"),
+        *(column for column in sessions.columns if column.name in sessions.given_by),
+        _column("lineage", StringType(), "lineage that has it open"),
+        _column("batch_id", LongType(), "batch of that lineage after which it was open"),
+        _column("as_of", TimestampType(), "wall clock of that batch, UTC"),
+    ]
+    return TableShape(OPEN_SESSIONS, "open sessions after one batch", StructType(columns), given_by=sessions.given_by)
 
 
 def quarantine_shape() -> TableShape:

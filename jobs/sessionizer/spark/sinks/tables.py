@@ -20,13 +20,15 @@ from pyspark.sql.types import StructType
 from sessionizer.errors import DataAway, InvalidSpec, SessionizerError, StoreUnreachable, TableOwned
 from sessionizer.home.data_files import list_names
 from sessionizer.home.home_identity import owner_name
-from sessionizer.home.names import SESSIONS
+from sessionizer.home.names import OPEN_SESSIONS, SESSIONS
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import last_versions, table_property
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
-from sessionizer.spark.sinks.table_shapes import TableShape, lacks, require_fit
+from sessionizer.spark.sinks.table_shapes import TableShape, lacks, open_sessions_shape, require_fit
+from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import OF_OPERATION, has_recorded_rows
 from sessionizer.stream_spec.document.names import catalog_names
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -224,17 +226,38 @@ def have_tables(
     Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``. Raises
     DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
     """
-    owner, ours = owner_name(home.name, home.control_base), home.streamed_locations(spec.sink.path)
+    owner, streamed = owner_name(home.name, home.control_base), home.streamed_locations(spec.sink.path)
+    ours, wanted = streamed, tuple(shapes)
+    if spec.sink.open_sessions_every_ms is not None:
+        ours = {**ours, OPEN_SESSIONS: home.table_locations(spec.sink.path)[OPEN_SESSIONS]}
+        wanted += tuple(open_sessions_shape(shape) for shape in wanted if shape.name == SESSIONS)
     for name, location in ours.items() if not anew else ():
         if not table_exists(spark, name, location) and has_recorded_rows(home, spec.sink.path, name):
             raise DataAway(home.name, f"the table {name}", location)
     claim_tables(spark, ours, owner, set(list_names(home.lineages)))
-    ensure_tables(spark, shapes, ours, owner)
+    ensure_tables(spark, wanted, ours, owner)
     require_ours(spark, ours, owner)
-    for name, location in ours.items() if spec.sink.change_feed else ():
+    for name, location in streamed.items() if spec.sink.change_feed else ():
         if table_property(spark, location, CHANGE_FEED) != "true":
             _set_property(spark, location, CHANGE_FEED, "true", f"the change feed of table {name}")
     name_tables(spark, spec.sink.table, home.table_locations(spec.sink.path), owner)
+
+
+def delete_open_sessions(spark: SparkSession, home: StreamHome, keep: tuple[str | None, str] | None = None) -> None:
+    """Delete the rows of ``open_sessions`` in every folder that the stream wrote to.
+
+    ``keep``: folder and lineage whose rows stay. Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
+    """
+    owner, folders = owner_name(home.name, home.control_base), sink_folders(home, origins_of(home))
+    for folder in dict.fromkeys((*folders, *(keep or ())[:1])):
+        location = home.table_locations(folder)[OPEN_SESSIONS]
+        if not table_exists(spark, OPEN_SESSIONS, location) or table_property(spark, location, OWNER) != owner:
+            continue
+        others = f"lineage <> '{keep[1]}'" if keep is not None and folder == keep[0] else None
+        try:
+            DeltaTable.forPath(spark, location).delete(others)
+        except (PySparkException, JavaError) as error:
+            raise store_failure(error, location, f"the table {OPEN_SESSIONS}", java_message(error)) from error
 
 
 def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lineages: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Output of a micro-batch: up to three Delta tables, each idempotent by (lineage, batch id).
+"""Output of a micro-batch: up to four Delta tables, each idempotent by (lineage, batch id).
 
 The batch is evaluated first and written after. A batch that Delta already holds is skipped by Delta, and state that was
 never evaluated is never written, which no restart survives (docs/adr/0003).
@@ -24,13 +24,20 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.core.key_group.table_rows import RowOrigin, RowShape, late_rows, quarantine_rows, session_rows
+from sessionizer.core.key_group.table_rows import (
+    RowOrigin,
+    RowShape,
+    late_rows,
+    open_rows,
+    quarantine_rows,
+    session_rows,
+)
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import open_blob
 from sessionizer.errors import DataAway, StateBehindTables
 from sessionizer.home import names
 from sessionizer.spark.frozen_imports import freeze_imports
-from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
+from sessionizer.spark.internals.delta_append import TableMissing, Transaction, write_once
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.measures import GuardedAggregates, add_measures
 
@@ -118,6 +125,7 @@ class Sinks:
     ``locations``: table name to path. ``permit`` raises when we may not write.
 
     ``begun``: the newest batch of the lineage that may have been written before: it is run again, with the same rows.
+    ``shows_open``: whether a snapshot of the open sessions replaces the rows of ``open_sessions``.
     """
 
     lineage: str
@@ -128,6 +136,7 @@ class Sinks:
     permit: Callable[[], None]
     stream: str = ""
     begun: int | None = None
+    shows_open: bool = False
 
     def write(self, emitted: DataFrame, batch_id: int) -> BatchCounts:
         """Evaluate the batch, then write its output. Returns the rows of each kind.
@@ -144,6 +153,10 @@ class Sinks:
                 for kind, table in _TABLES.items():
                     if counts[kind]:
                         counts.versions[kind] = self._append(table, self._rows(emitted, kind, batch_id), batch_id)
+                if self.shows_open and rows.SNAPSHOT in counts.of_kind:
+                    # after the sessions, so that no session is in neither table
+                    snapshot = self._rows(emitted, rows.SNAPSHOT, batch_id)
+                    self._put(names.OPEN_SESSIONS, snapshot, batch_id, replaces=True)
             counts.evaluated_ms = round((evaluated - began) * 1000)
             counts.written_ms = round((time.monotonic() - evaluated) * 1000)
             return counts
@@ -152,26 +165,30 @@ class Sinks:
 
     def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
         unpacked = unpack(emitted, kind, self._shape(kind), RowOrigin.now(self.lineage, batch_id))
-        if kind != rows.SESSIONS:
+        if kind not in {rows.SESSIONS, rows.SNAPSHOT}:
             return unpacked
         measured = add_measures(unpacked, self.measures)
-        return measured if self.keep_events else measured.drop("events")
+        return measured if self.keep_events and kind == rows.SESSIONS else measured.drop("events")
 
     def _shape(self, kind: str) -> RowShape:
         if kind == rows.SESSIONS:
             return session_rows(self.payload, keep_events=self.keep_events or bool(self.measures.columns))
+        if kind == rows.SNAPSHOT:
+            return open_rows(self.payload, shows_events=bool(self.measures.columns))
         return late_rows(self.payload) if kind == rows.LATE else quarantine_rows()
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> int | None:
-        location = self.locations[table]
+        version, begun = self._put(table, frame, batch_id), -1 if self.begun is None else self.begun
+        if version is None and batch_id > begun:
+            raise StateBehindTables(self.stream, self.locations[table], self.lineage, batch_id, begun)
+        return version
+
+    def _put(self, table: str, frame: DataFrame, batch_id: int, *, replaces: bool = False) -> int | None:
+        location, transaction = self.locations[table], Transaction(self.lineage, batch_id)
         try:
-            version = append_once(frame, location, Transaction(self.lineage, batch_id), self.permit)
+            return write_once(frame, location, transaction, self.permit, replaces=replaces)
         except TableMissing as error:
             raise DataAway(self.stream, f"the table {table}", location) from error
-        begun = -1 if self.begun is None else self.begun
-        if version is None and batch_id > begun:
-            raise StateBehindTables(self.stream, location, self.lineage, batch_id, begun)
-        return version
 
 
 def _evaluate(emitted: DataFrame) -> BatchCounts:

@@ -26,6 +26,7 @@ from sessionizer.home.clock import DAY, HOUR, MINUTE, SECOND
 from sessionizer.home.names import (
     LATE_EVENTS,
     NAME_PATTERN,
+    OPEN_SESSIONS,
     QUARANTINE,
     SESSIONS,
     SESSIONS_DAILY,
@@ -136,7 +137,7 @@ Place = Annotated[Text, AfterValidator(check_place)]
 
 _SUFFIXES: Final = {
     SESSIONS: "", QUARANTINE: "_quarantine", LATE_EVENTS: "_late_events", SESSIONS_DAILY: "_daily",
-    STREAM_HISTORY: "_history",
+    STREAM_HISTORY: "_history", OPEN_SESSIONS: "_open",
 }  # fmt: skip
 TABLE_NAME_PATTERN: Final = rf"^(?:{NAME_PATTERN}\.)?{NAME_PATTERN}\.{NAME_PATTERN}$"
 

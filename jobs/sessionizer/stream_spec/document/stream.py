@@ -238,8 +238,8 @@ class Sink(Section):
     ] = Field(
         default=None,
         description="Name of the table sessions in Spark's catalog: schema.table or catalog.schema.table. The others "
-        "have the same name and _quarantine, _late_events, _daily and _history. The tables are at sink.path all the "
-        "same. null: no name.",
+        "have the same name and _quarantine, _late_events, _daily, _history and _open. The tables are at sink.path "
+        "all the same. null: no name.",
         examples=["web.sessions"],
     )
     change_feed: Annotated[
@@ -253,6 +253,16 @@ class Sink(Section):
         default=False,
         description="Whether a driver turns on Delta's change feed of sessions, quarantine and late_events when it "
         "starts. false: a feed that is on stays on.",
+    )
+    open_sessions_every_ms: Annotated[
+        Duration | None,
+        FieldEffect("open sessions shown otherwise", "the next driver writes the table open_sessions", plans_only=True),
+    ] = Field(
+        default=None,
+        alias="open_sessions_every",
+        description="Time between two snapshots of the open sessions in the table open_sessions (duration), while "
+        "batches come. null: no such table.",
+        examples=["5 minutes"],
     )
 
 

@@ -23,7 +23,7 @@ from sessionizer.spark.ingest.expressions import is_same_expression
 from sessionizer.spark.ingest.guard import require_fitting
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import Examined, examine
-from sessionizer.spark.sinks.tables import require_tables_fit
+from sessionizer.spark.sinks.tables import delete_open_sessions, require_tables_fit
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, NewLineage, transfer_state
 from sessionizer.spark.state.open_events import FirstLog, KeptState
@@ -82,8 +82,8 @@ class SparkRunner(ABC, Generic[Asked]):
     def run(self, step: Step, operation: Operation) -> str | None:
         """Run a step. Return the active lineage if the step is the decisive change."""
         match step:
-            case Stop():
-                pass  # the lease was taken before, by ``control.maintenance``
+            case Stop():  # the lease was taken before, by ``control.maintenance``
+                delete_open_sessions(self.spark, self.home)
             case StartLineage():
                 self.start_lineage(operation)
             case Compare():

@@ -20,7 +20,7 @@ from sessionizer.control.operation import Operation
 from sessionizer.counts import count_text
 from sessionizer.errors import RowsGone, RowsLeft
 from sessionizer.spark.failures.query_failure import retry_conflicts, store_failure
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
@@ -146,7 +146,7 @@ def _bring_back(
 ) -> None:
     """Append the missing rows. The table takes the transaction once: a process that was overtaken adds nothing."""
     with temporary_settings(spark, {_NOTE: note}):
-        append_once(_coming_back(spark, table, changes), table.location, transaction, permit)
+        write_once(_coming_back(spark, table, changes), table.location, transaction, permit)
 
 
 def _coming_back(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> DataFrame:
