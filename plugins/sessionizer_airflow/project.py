@@ -38,7 +38,8 @@ STREAMS_VARIABLE = "SESSIONIZER_STREAMS"
 class Folders:
     """Folders of the platform, for a job. All are absolute, because a job's working directory is not ours.
 
-    ``data``: the data root, a path or a URI. ``control``: the control root. Either is None if it is the home.
+    ``data``: the data root, a path or a URI, which only drivers open. ``control``: the control root, with the records.
+    Either is None if it is the home.
     """
 
     home: Path
@@ -70,21 +71,11 @@ class Folders:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Project:
-    """Places of the platform.
-
-    ``application`` is the spark-submit target, ``jars`` its folder of jars, ``home`` the records.
-
-    ``data``: the data root, a path or a URI, which only drivers open. ``control``: the control root, with the records.
-    Either is None if it is the home.
-    """
+class Project(Folders):
+    """Places of the platform. ``application`` is the spark-submit target, ``jars`` its folder of jars."""
 
     application: Path
-    streams: Path
     jars: Path
-    home: Path
-    data: str | None = None
-    control: str | None = None
 
     @property
     def archive(self) -> PackageArchive:
@@ -121,11 +112,6 @@ class Project:
             data=_data(environment.get(DATA_VARIABLE), home),
             control=_control(environment.get(CONTROL_VARIABLE), home),
         )
-
-    @property
-    def folders(self) -> Folders:
-        """The folders that a job is given."""
-        return Folders(home=self.home, streams=self.streams, data=self.data, control=self.control)
 
     def home_of(self, stream: str) -> StreamHome:
         """Return the home of a stream. Raises InvalidSpec."""

@@ -142,7 +142,7 @@ def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
         batch_job(
             task_id="sessions_daily",
             name=f"{spec.name}.report",
-            arguments=report_argv(project.folders, spec.name),
+            arguments=report_argv(project, spec.name),
             project=project,
             pool=wiring.pool,
             execution_timeout=timedelta(hours=1),

@@ -133,7 +133,7 @@ class OperateJob(SparkBatchJob):
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``, which carry the run's operation out."""
-        return carry_out_argv(self.project.folders, request.stream, operation_id(context))
+        return carry_out_argv(self.project, request.stream, operation_id(context))
 
 
 class MakeSavepoint(OperateJob):
@@ -154,7 +154,7 @@ class MakeSavepoint(OperateJob):
         savepoint = operation_id(context)
         why = f"{request.why}, by " if request.why else "asked for by "
         why += find_requester(context)
-        return savepoint_argv(self.project.folders, request.stream, savepoint, why=why)
+        return savepoint_argv(self.project, request.stream, savepoint, why=why)
 
 
 class MakePlan(OperateJob):
@@ -178,7 +178,7 @@ class MakePlan(OperateJob):
         )
         if found is None or found.step is OperationStage.REQUESTED:  # the connection may have another user by now
             write_request(home, record)
-        return carry_out_argv(self.project.folders, request.stream, record.id, only_plan=True)
+        return carry_out_argv(self.project, request.stream, record.id, only_plan=True)
 
 
 class CarryOut(OperateJob):

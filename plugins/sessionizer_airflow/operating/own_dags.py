@@ -65,7 +65,7 @@ class SavepointStream(SparkBatchJob):
         run = f"{task.dag_id} {context['run_id']} {task.task_id} {task.map_index}"
         savepoint = id_of_run(run, context["dag_run"].run_after)
         why = self.why or _asked_by(context)
-        argv = savepoint_argv(self.project.folders, self.stream, savepoint, why=why, native=self.native)
+        argv = savepoint_argv(self.project, self.stream, savepoint, why=why, native=self.native)
         self.name, self.application_args = f"{self.stream}.savepoint", list(argv)
         super().execute(context)
         return savepoint

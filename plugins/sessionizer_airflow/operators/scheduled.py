@@ -63,7 +63,7 @@ class CompactTables(SparkBatchJob):
     """Job that compacts the tables of a stream."""
 
     def __init__(self, *, stream: str, project: Project, **kwargs: Any) -> None:
-        argv = compaction_argv(project.folders, stream)
+        argv = compaction_argv(project, stream)
         super().__init__(job=job_of(project, f"{stream}.compaction", argv), **kwargs)
         self.stream = stream
 
@@ -102,7 +102,7 @@ class TakeSavepoint(SparkBatchJob):
     """
 
     def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
-        argv = savepoint_argv(project.folders, stream, savepoint, why=why, native=native)
+        argv = savepoint_argv(project, stream, savepoint, why=why, native=native)
         super().__init__(job=job_of(project, f"{stream}.savepoint", argv), **kwargs)
         self.stream = stream
 

@@ -204,7 +204,7 @@ class SuperviseStream(BaseOperator):
         return Supervisor(
             stream=self.stream,
             home=home,
-            folders=self.project.folders,
+            folders=self.project,
             launcher=self.launcher,
             policy=self.policy,
             say=self._say,

@@ -128,9 +128,7 @@ def assert_given(place: Path) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_driver_gets_the_keys_of_the_connection(project: Project, spark_submit: Path) -> None:
     home = StreamHome.of(project.home, "clicks")
-    launch = ConnectionLauncher(project=project).launch(
-        home, DriverCall(stream="clicks", uid="u1", folders=project.folders)
-    )
+    launch = ConnectionLauncher(project=project).launch(home, DriverCall(stream="clicks", uid="u1", folders=project))
     assert_given(spark_submit)
     assert KEY not in str(launch)
 

@@ -85,7 +85,7 @@ def test_every_job_is_told_of_the_control_root_before_its_verb_and_of_the_data_r
 def test_a_project_hands_its_roots_on_without_opening_them(given: str, told: str | None) -> None:
     roots = dict.fromkeys(("SESSIONIZER_CONTROL", "SESSIONIZER_DATA"), given)
     project = Project.from_environment({"SESSIONIZER_HOME": "/platform", **roots})
-    assert (project.control, project.folders.control, project.data, project.folders.data) == (told,) * 4
+    assert (project.control, project.data) == (told,) * 2
     assert uri_of(project.home_of("clicks").data) == f"{told or '/platform'}/streams/clicks"
 
 

@@ -115,7 +115,7 @@ def test_the_fields_of_a_verb_are_a_command_in_the_record_of_the_run(
     asked = {**dict.fromkeys(form_fields()), "stream": "clicks", **form}
     task = MakePlan(task_id="t", project=project)
     arguments = task.arguments(Request.parse_form(asked), context(asked))
-    assert arguments == ("carry-out", "clicks", OPERATION, "--plan", *project.folders.argv())
+    assert arguments == ("carry-out", "clicks", OPERATION, "--plan", *project.argv())
     home = project.home_of("clicks")
     record = require_request(home, OPERATION)
     assert (record.verb, record.step) == (form["verb"], OperationStage.REQUESTED)
@@ -125,7 +125,7 @@ def test_the_fields_of_a_verb_are_a_command_in_the_record_of_the_run(
     for each in (task, CarryOut(task_id="t", project=project, settings=settings, approval="approve")):
         only_plan = ("--plan",) if each is task else ()
         again = each.arguments(Request.parse_form(asked), context(asked))
-        assert again == ("carry-out", "clicks", OPERATION, *only_plan, *project.folders.argv())
+        assert again == ("carry-out", "clicks", OPERATION, *only_plan, *project.argv())
         assert require_request(home, OPERATION) == planned
 
 
