@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 from sessionizer.counts import count_text
-from sessionizer.home.json_record import UNSTAMPED, JsonObject
+from sessionizer.home.json_record import UNSTAMPED, JsonObject, JsonRecord
 from sessionizer.home.record_file import ControlFile, LineageFile, have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import examine_active
@@ -21,7 +21,7 @@ _POSITION_OF_RECORD: Final = re.compile(r"(.+)-(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class Records(JsonRecord):
     """A range of records in a partition of Kafka, from the offset ``first`` up to ``end``, which is excluded."""
 
     topic: str
@@ -59,18 +59,15 @@ class ExcludedRange:
 
     def to_json(self) -> JsonObject:
         """Return the entry of ``excluded_ranges.json``."""
-        of_files = {"files": list(self.files)} if self.records is None else {}
-        records = self.records
-        of_records = {} if records is None else {name: getattr(records, name) for name in Records.__slots__}
-        return {"range": self.typed, **of_files, **of_records}
+        of_source = {"files": list(self.files)} if self.records is None else self.records.to_json()
+        return {"range": self.typed, **of_source}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read an entry of ``excluded_ranges.json``. Raises KeyError, TypeError, ValueError."""
         if "files" in value:
             return cls(str(value["range"]), files=tuple(map(str, value["files"])))
-        topic, partition, first, end = (value[name] for name in Records.__slots__)
-        return cls(str(value["range"]), records=Records(str(topic), int(partition), int(first), int(end)))
+        return cls(str(value["range"]), records=Records.from_json(value))
 
 
 @dataclass(frozen=True, slots=True)

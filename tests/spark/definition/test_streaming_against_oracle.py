@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from upath import UPath
 
-from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.merging import merge
@@ -42,7 +42,7 @@ from support.streams.plain_rows import (
     session_of_record,
     session_of_row,
 )
-from support.streams.strategies import Log, examples_of, logs
+from support.streams.strategies import Log, drain_at, examples_of, logs
 from support.streams.streamed_log import (
     Emitted,
     Pace,

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, read_planned_batch
 from sessionizer.control.execution import execute
-from sessionizer.core.definition.event import Batch, drain_at
+from sessionizer.core.definition.event import Batch
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.driver_environment import plain
@@ -27,6 +27,7 @@ from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import click, send, topic_spec
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec, topic_source
+from support.streams.strategies import drain_at
 from support.verbs.scene_verbs import approved
 
 DELIVERED_WITHIN_S = 60.0

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import Caps, Clock, SessionRules
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from support.streams.payloads import COLUMNS, fitting
 
 T = TypeVar("T")
@@ -42,6 +42,11 @@ _CLOCK_OFFSETS_MS = (0, 0, 1_000, 0, 0, -5, -30, -200)
 _FLOOR_OFFSETS_MS = (None, None, None, -20, 0, 10, 30)
 _ACTIONS = ("view", None, "buy")
 _AMOUNTS = (9, None, 10)
+
+
+def drain_at(arrived_at_ms: int) -> Batch:
+    """The batch that closes every open session. It has no events, because in event time all would be late."""
+    return Batch(events=(), arrived_at_ms=arrived_at_ms, floor_ms=NEVER_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS, Clock, IdleClock, SessionRules
 from sessionizer.core.key_group.append_or_merge import (
     Arrivals,
@@ -25,7 +25,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, align_table, align_values, unfit, unite_schemas
 from support.expected.worked_examples import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
-from support.streams.strategies import Log, delayed, logs
+from support.streams.strategies import Log, delayed, drain_at, logs
 
 STEP_MS = 30
 DELAY_MS = 10

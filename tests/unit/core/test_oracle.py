@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.event import AdmittedEvent, Batch, Event, drain_at
+from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
 from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from support.expected.worked_examples import Example, ToldSession, read_examples
 from support.places import REPOSITORY
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_rows_of
-from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
+from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, drain_at, logs, orderly_logs
 
 
 def event(event_id: str, at: int | None, **facts: Any) -> Event:

@@ -111,11 +111,6 @@ class Batch:
     migrate: Callable[[AdmittedEvent], AdmittedEvent | None] | None = None
 
 
-def drain_at(arrived_at_ms: int) -> Batch:
-    """Return the batch that closes every open session. It has no events, because in event time all would be late."""
-    return Batch(events=(), arrived_at_ms=arrived_at_ms, floor_ms=NEVER_MS)
-
-
 def session_id(key: str, started_at_ms: int, first_event_id: str) -> str:
     """Return the first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id.
 

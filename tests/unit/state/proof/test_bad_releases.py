@@ -8,13 +8,14 @@ from typing import Final, cast
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Session
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.errors import ReplayDiffers
 from sessionizer.state.proof.comparison import TABLES, DifferenceKind, TableComparison, compare_rows
 from sessionizer.state.proof.result import Death, Proof, ProofVerdict, judge_table
+from support.streams.strategies import drain_at
 
 RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {})
 SESSIONS: Final = TABLES[0]
