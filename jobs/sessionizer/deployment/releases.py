@@ -170,7 +170,7 @@ def release_for_next_start(home: StreamHome, environment: Mapping[str, str] = os
     """
     canary = canary_of_active(home)
     goes_back = canary is not None and canary.goes_back
-    lineage = canary.course.before if canary is not None and goes_back else active_lineage(home)
+    lineage = canary.before if canary is not None and goes_back else active_lineage(home)
     if lineage is None or not environment.get(RELEASES_VARIABLE):
         return ReleaseChoice()
     return release_to_return(home, lineage, environment)

@@ -253,10 +253,10 @@ def judge_canary(view: StreamView) -> Finding | None:
         return None
     what = view.canary_line or f"lineage {canary.lineage} is a canary"
     if canary.outcome is not CanaryOutcome.FAILED:
-        return Finding(Rule.CANARY, HealthWord.WARNING, what, canary.course.begun_at)
+        return Finding(Rule.CANARY, HealthWord.WARNING, what, canary.begun_at)
     word = HealthWord.WARNING if canary.goes_back else HealthWord.DEGRADED
     remedy = remedy_for(canary_failure(view.name, canary))
-    return Finding(Rule.CANARY_FAILED, word, what, canary.course.decided_at, remedy)
+    return Finding(Rule.CANARY_FAILED, word, what, canary.decided_at, remedy)
 
 
 def judge_savepoints(view: StreamView) -> Finding | None:

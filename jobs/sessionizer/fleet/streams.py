@@ -297,7 +297,7 @@ def _returned_for(home: StreamHome, view: StreamView) -> str | None:
     left = view.operations[-1].lineage_from if view.operations else None
     with suppress(SessionizerError):
         canary = read_canary(home, left) if left else None
-        return canary.course.reason if canary else None
+        return canary.reason if canary else None
     return None
 
 

@@ -169,7 +169,7 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
     settle_until(lambda: works(home), build)
     canary = read_canary(home, after)
     assert canary is not None
-    assert (canary.outcome, canary.goes_back, canary.course.before) == (CanaryOutcome.FAILED, True, before)
+    assert (canary.outcome, canary.goes_back, canary.before) == (CanaryOutcome.FAILED, True, before)
     assert [alert.kind for alert in alerts].count(AlertKind.ROLLED_BACK) == 1
     assert [alert.kind for alert in alerts][: starts - 1] == [AlertKind.REPLACED] * (starts - 1)
     assert not recorded(home).given_up

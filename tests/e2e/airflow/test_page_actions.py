@@ -219,7 +219,7 @@ def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(u
     browser.wait_for_text("promote: done", 120)
     canary = read_canary(home, lineage or "")
     assert canary is not None
-    assert (canary.outcome, canary.course.by) == (CanaryOutcome.PROMOTED, "admin (Airflow)")
+    assert (canary.outcome, canary.by) == (CanaryOutcome.PROMOTED, "admin (Airflow)")
     wait_for_mark(user, "canary accepted")
     user.close_cards()
     wait_until(lambda: "Promote" not in browser.text(), 30, "no canary any more")

@@ -149,7 +149,7 @@ def supervisor_of(stage: Stage) -> Supervisor:
     return Supervisor(
         stream=stage.name,
         home=StreamHome.of(stage.home, stage.name),
-        folders=project.folders,
+        folders=project,
         launcher=ConnectionLauncher(project=project),
         policy=POLICY,
         say=Heard(),

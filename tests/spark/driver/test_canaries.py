@@ -97,7 +97,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert ended is not None
     assert (ended.error_type, ended.terminal) == ("LineageLeft", False)
     assert canary is not None
-    assert (canary.outcome, canary.course.before) == (CanaryOutcome.FAILED, failed.first)
+    assert (canary.outcome, canary.before) == (CanaryOutcome.FAILED, failed.first)
     shown = one_stream(failed.stage.home, failed.stage.streams, failed.stage.name).canary_line
     assert failed.second in (shown or "")
 

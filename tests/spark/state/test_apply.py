@@ -57,7 +57,7 @@ def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
     assert (stage.lineage, lineage_before(found.home, lineage)) == (lineage, before)
     canary = read_canary(found.home, lineage)
     assert canary is not None
-    assert (canary.course.verb, canary.course.before, canary.outcome) == (APPLY, before, None)
+    assert (canary.verb, canary.before, canary.outcome) == (APPLY, before, None)
     assert canary.baseline.life.read > 0
     return lineage
 

@@ -142,7 +142,7 @@ def test_killed_at_each_line_that_it_says_it_is_finished_by_the_last_one(
     assert read_desired(home).state is DesiredState.STOPPED
     canary = read_canary(home, str(killed.lineage))
     assert canary is not None
-    assert (canary.terms.batches, canary.terms.goes_back, canary.course.before) == (2, True, before)
+    assert (canary.terms.batches, canary.terms.goes_back, canary.before) == (2, True, before)
     assert_as_the_steady_one_of_killed_programs(spark, killed, steady, tmp_path / "clicks")
 
 

@@ -139,7 +139,7 @@ def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
     return Supervisor(
         stream="clicks",
         home=project.home_of("clicks"),
-        folders=project.folders,
+        folders=project,
         launcher=ConnectionLauncher(project=project),
         policy=policy,
         say=Heard(),

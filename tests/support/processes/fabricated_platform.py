@@ -85,5 +85,5 @@ def make_canary(home: StreamHome, terms: CanaryTerms | None = None, drivers: str
     activate_lineage(home, lineage, before)
     canary = read_canary(home, lineage)
     assert canary is not None
-    write_canary(home, replace(canary, course=replace(canary.course, drivers=drivers)))
+    write_canary(home, replace(canary, drivers=drivers))
     return lineage

@@ -19,7 +19,7 @@ from sessionizer.fleet.judge import LOW_ROOM, judge_health
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE
 from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
+from sessionizer.lineage.canary.canary_record import NOTHING, CanaryRecord
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from support.expected.driver_statuses import judged_stream
 
@@ -45,7 +45,9 @@ COMMAND = UnfinishedOperation(
     key="o", title="restore", process="pid 7", is_at_work=True, last_sign_ms=NOW - 1_000, go_on="run it again"
 )
 BROKEN = InvalidSpec("mapping.key", "user", "an expression over u")
-COURSE = Course(verb="rescale", owner="o", begun_at=NOW - MINUTE)
+CANARY = CanaryRecord(
+    verb="rescale", owner="o", begun_at=NOW - MINUTE, terms=CanaryTerms(), baseline=NOTHING, lineage="b"
+)
 
 
 def facts(reading: DriverStatus | None = WORKING, **more: Any) -> StreamView:
@@ -95,7 +97,7 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
     "far behind by its spec": (
         facts(lagging(60 * MINUTE), spec={"rules": {"watermark_delay": "50 minutes"}}), "healthy", "working", None),
     "a canary passed": (
-        facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.PASSED))),
+        facts(canary=replace(CANARY, outcome=CanaryOutcome.PASSED)),
         "healthy", "working", None),
     "plenty of room": (facts(free_bytes=LOW_ROOM), "healthy", "working", None),
     "a savepoint was made in time": (
@@ -133,12 +135,10 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
         "warning", "command", "supervision"),
     "a failed canary that the next driver leaves": (
         facts(
-            canary=CanaryRecord(
-                "b", CanaryTerms(goes_back=True), replace(COURSE, before="a", outcome=CanaryOutcome.FAILED)
-            )
+            canary=replace(CANARY, terms=CanaryTerms(goes_back=True), before="a", outcome=CanaryOutcome.FAILED)
         ),
         "warning", "canary_failed", "canary"),
-    "a canary": (facts(canary=CanaryRecord("b", CanaryTerms(), COURSE)), "warning", "canary", "canary"),
+    "a canary": (facts(canary=CANARY), "warning", "canary", "canary"),
     "it catches up": (
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=55_000, lag_ms=lambda n: (60 - n) * MINUTE)),
         "warning", "catching_up", "progress"),
@@ -188,7 +188,7 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
     "a backlog out of order": (facts(late_backlog="69 of 96 came late"), "degraded", "late_backlog", "source"),
     "a small disk": (facts(free_bytes=LOW_ROOM - 1), "degraded", "disk_low", "disk"),
     "a canary failed": (
-        facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.FAILED))),
+        facts(canary=replace(CANARY, outcome=CanaryOutcome.FAILED)),
         "degraded", "canary_failed", "canary"),
     "a savepoint is overdue": (
         facts(spec={"savepoints": {"every": "1 hour"}}, saved_at=NOW - 140 * MINUTE, samples=samples(rows=9)),
@@ -261,7 +261,6 @@ RAN = Lineage("b", LONG_AGO, "a")
 LOOKS = NOW - MINUTE
 KILLED = replace(COMMAND, is_at_work=False)
 UPGRADE = WaitingUpgrade(stream="visits", digest="d1")
-CANARY = CanaryRecord("b", CanaryTerms(), COURSE)
 STATEFUL = "savepoint restore rollback upgrade"
 ACTIONS: dict[str, tuple[StreamView, str]] = {
     "at work": (facts(lineage=RAN, looked_at=LOOKS), f"stop {STATEFUL}"),
@@ -348,9 +347,7 @@ def test_a_newer_driver_counts_more_than_the_giving_up_before() -> None:
 
 
 def test_the_worst_word_goes_first_and_every_finding_stays() -> None:
-    both = judge_health(
-        facts(free_bytes=1_000, canary=CanaryRecord("b", CanaryTerms(), COURSE), samples=samples(rows=1_000, late=600))
-    )
+    both = judge_health(facts(free_bytes=1_000, canary=CANARY, samples=samples(rows=1_000, late=600)))
     assert [finding.word for finding in both.findings] == [HealthWord.DOWN, HealthWord.DEGRADED, HealthWord.WARNING]
     assert both.word is HealthWord.DOWN
 

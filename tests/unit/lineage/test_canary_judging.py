@@ -307,7 +307,7 @@ def test_a_lineage_is_failed_once_and_never_after_a_promotion(home: StreamHome) 
     fail_unstarted(home, after, "again")
     canary = read_canary(home, after)
     assert canary is not None
-    assert (canary.outcome, canary.course.reason, canary.goes_back) == (CanaryOutcome.FAILED, "no code", True)
+    assert (canary.outcome, canary.reason, canary.goes_back) == (CanaryOutcome.FAILED, "no code", True)
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
     marks = [file for file in home.history.iterdir() if "canary" in file.read_text()]
     assert len(marks) == 1

@@ -86,7 +86,7 @@ def test_it_passes_once_and_is_over(home: StreamHome, reviewed: Reviewed) -> Non
     assert noted == watch.canary
     assert noted is not None
     assert noted.outcome is CanaryOutcome.PASSED
-    assert noted.course.owner.startswith("clicks@")
+    assert noted.owner.startswith("clicks@")
     watch.judge(bring(home, lineage, quarantined=200))
     assert read_canary(home, lineage) == noted, "what comes later is no canary"
     assert CanaryWatch.begun_by(home, "b") is None
@@ -94,7 +94,7 @@ def test_it_passes_once_and_is_over(home: StreamHome, reviewed: Reviewed) -> Non
 
 def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHome, reviewed: Reviewed) -> None:
     watch = begun(home, "a")
-    lineage, before = watch.canary.lineage, watch.canary.course.before
+    lineage, before = watch.canary.lineage, watch.canary.before
     with pytest.raises(LineageUnfit, match=f"lineage {lineage} .*: 50% of the 1,000 rows"):
         watch.judge(bring(home, lineage, quarantined=100))
     with pytest.raises(LineageUnfit) as raised:
@@ -116,7 +116,7 @@ def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> No
     watch = begun(home, "a")
     with pytest.raises(LineageLeft) as raised:
         watch.judge(bring(home, lineage, quarantined=100))
-    assert raised.value.before == watch.canary.course.before
+    assert raised.value.before == watch.canary.before
     noted = read_canary(home, lineage)
     assert noted is not None
     assert noted.goes_back
@@ -130,9 +130,9 @@ def test_a_driver_that_dies_again_and_again_fails_it(home: StreamHome, reviewed:
     begun(home, "away")
     record_failure(home, "dead", QueryInterrupted("clicks", "driver_jvm_died", "its last words"))
     noted = begun(home, "dead").canary
-    assert noted.course.drivers == "killed dead", "the ends of others say nothing of the lineage"
+    assert noted.drivers == "killed dead", "the ends of others say nothing of the lineage"
     last = begun(home, "last")
-    assert last.canary.course.drivers == "killed dead last"
+    assert last.canary.drivers == "killed dead last"
     ended = last.translate_error(QueryInterrupted("clicks", "memory", "no heap"))
     assert isinstance(ended, LineageUnfit)
     reviewed(ended.reason)
@@ -178,7 +178,7 @@ def test_a_promotion_between_the_look_and_the_verdict_of_a_driver_holds(
     kept = read_canary(home, watch.canary.lineage)
     assert kept is not None
     assert kept == watch.canary
-    assert (kept.outcome, kept.course.by, kept.goes_back) == (CanaryOutcome.PROMOTED, "ann", False)
+    assert (kept.outcome, kept.by, kept.goes_back) == (CanaryOutcome.PROMOTED, "ann", False)
     assert CanaryWatch.begun_by(home, "b") is None, "the next driver goes on"
 
 
@@ -188,8 +188,7 @@ def test_a_promotion_is_of_one_canary_of_a_lineage(home: StreamHome) -> None:
     lineage = active(home)
     canary = read_canary(home, lineage)
     assert canary is not None
-    course = replace(canary.course, begun_at=canary.course.begun_at + 1, outcome=None)
-    write_canary(home, replace(canary, course=course))
+    write_canary(home, replace(canary, begun_at=canary.begun_at + 1, outcome=None))
     assert begun(home, "a").canary.outcome is None
 
 

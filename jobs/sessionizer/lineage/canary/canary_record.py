@@ -9,9 +9,8 @@ whose code or spec never started, because it sees every start from outside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Self
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import Ending, OperationRecord, read_operations, require_no_operation
@@ -19,7 +18,7 @@ from sessionizer.control.records.supervision_records import HEALTH_FILE
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
-from sessionizer.home.json_record import UNSTAMPED, JsonObject, JsonRecord, Moment
+from sessionizer.home.json_record import JsonObject, JsonRecord, Moment
 from sessionizer.home.record_file import LineageFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, examine_active, read_lineage, require_lineage
@@ -33,11 +32,12 @@ NOTHING: Final = Baseline(BatchFigures(), BatchFigures())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Course(JsonRecord):
-    """The course of a canary after a ``verb``, of the stream ``owner``. Times are epoch ms.
+class CanaryRecord(JsonRecord):
+    """The canary of ``lineage`` after a ``verb``, of the stream ``owner``, by its ``terms``. Times are epoch ms.
 
     ``before``: the lineage to roll back to. ``drivers``: uids of the drivers that ran the lineage, separated by a
-    space, without those that ended as they should.
+    space, without those that ended as they should. ``outcome``: None while the canary is open. ``baseline``: the
+    figures that it is compared with. The file does not name its lineage.
     """
 
     verb: str
@@ -50,28 +50,14 @@ class Course(JsonRecord):
     decided_at: Moment | None = None
     by: str | None = None
     """User who promoted the lineage, whatever was found."""
-
-
-@dataclass(frozen=True, slots=True)
-class CanaryRecord:
-    """The canary of ``lineage``: its ``terms``, the ``baseline``, and the ``course`` that it took so far."""
-
-    lineage: str
     terms: CanaryTerms
-    course: Course
-    baseline: Baseline = field(default=NOTHING)
-
-    FORMAT: ClassVar[int] = UNSTAMPED
-
-    @property
-    def outcome(self) -> CanaryOutcome | None:
-        """Outcome, None while the canary is open."""
-        return self.course.outcome
+    baseline: Baseline
+    lineage: str = ""
 
     @property
     def goes_back(self) -> bool:
         """Whether the canary failed and the lineage before follows without asking the user."""
-        return self.outcome is CanaryOutcome.FAILED and self.terms.goes_back and self.course.before is not None
+        return self.outcome is CanaryOutcome.FAILED and self.terms.goes_back and self.before is not None
 
     @property
     def is_settled(self) -> bool:
@@ -80,22 +66,11 @@ class CanaryRecord:
 
     def decided(self, outcome: CanaryOutcome, reason: str | None = None) -> Self:
         """Return the canary as over."""
-        return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms()))
+        return replace(self, outcome=outcome, reason=reason, decided_at=epoch_ms())
 
     def to_json(self) -> JsonObject:
         """Return the content of the file, which programs read as well."""
-        figures = {"life": self.baseline.life.to_json(), "recent": self.baseline.recent.to_json()}
-        return {**self.course.to_json(), "terms": self.terms.to_json(), "baseline": figures}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Parse the content of the file, which does not name its lineage. Raises ValueError."""
-        try:
-            figures = value["baseline"]
-            baseline = Baseline(BatchFigures.from_json(figures["life"]), BatchFigures.from_json(figures["recent"]))
-            return cls("", CanaryTerms.from_json(value["terms"]), Course.from_json(value), baseline)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"it is no canary: {error}") from error
+        return {name: value for name, value in JsonRecord.to_json(self).items() if name != "lineage"}
 
 
 CANARY_FILE: Final = LineageFile("canary.json", CanaryRecord)
@@ -114,10 +89,9 @@ class Promotion(JsonRecord):
 
     def applied_to(self, canary: CanaryRecord) -> CanaryRecord:
         """Return the ``canary`` as promoted, if it is the one that was promoted."""
-        course = canary.course
-        if course.begun_at != self.begun_at or course.outcome is CanaryOutcome.PROMOTED:
+        if canary.begun_at != self.begun_at or canary.outcome is CanaryOutcome.PROMOTED:
             return canary
-        return replace(canary, course=replace(course, outcome=CanaryOutcome.PROMOTED, decided_at=self.at, by=self.by))
+        return replace(canary, outcome=CanaryOutcome.PROMOTED, decided_at=self.at, by=self.by)
 
 
 PROMOTION_FILE: Final = LineageFile("promoted.json", Promotion)
@@ -137,8 +111,11 @@ def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, 
         done = Baseline(log.life, log.recent)
         # too few figures to judge by: the baseline of its own canary, if it has one
         baseline = own.baseline if own is not None and not done.fit(terms) else done
-    course = Course(verb=verb, owner=owner_name(home.name, home.control_base), begun_at=epoch_ms(), before=before)
-    write_canary(home, CanaryRecord(lineage, terms, course, baseline))
+    owner, now = owner_name(home.name, home.control_base), epoch_ms()
+    new = CanaryRecord(
+        verb=verb, owner=owner, begun_at=now, before=before, terms=terms, baseline=baseline, lineage=lineage
+    )
+    write_canary(home, new)
 
 
 def write_canary(home: StreamHome, canary: CanaryRecord) -> None:
@@ -180,7 +157,7 @@ def promote_lineage(home: StreamHome, by: str) -> str:
     if canary.is_settled:
         how = "was promoted" if canary.outcome is CanaryOutcome.PROMOTED else "passed its canary"
         return f"lineage {canary.lineage} of stream {home.name} needs no promotion: it {how} already"
-    promotion = Promotion(begun_at=canary.course.begun_at, by=by, at=epoch_ms())
+    promotion = Promotion(begun_at=canary.begun_at, by=by, at=epoch_ms())
     PROMOTION_FILE.of(home, canary.lineage).write(promotion)
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.PROMOTED), lineage=canary.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
@@ -232,7 +209,7 @@ def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
     canary = read_canary(home, active.lineage)
     if canary is None:
         return UnstartedLineage(home.name, active.lineage, active.before)
-    before, is_open = canary.course.before, canary.outcome is None
+    before, is_open = canary.before, canary.outcome is None
     rolls_back = is_open and canary.terms.goes_back and before is not None
     return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)
 

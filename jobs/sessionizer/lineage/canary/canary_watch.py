@@ -46,7 +46,7 @@ class CanaryWatch:
             return None
         if canary.outcome is CanaryOutcome.FAILED:
             raise canary_failure(home.name, canary)
-        ends = [end for driver in canary.course.drivers.split() if (end := end_of(home, driver)) is not None]
+        ends = [end for driver in canary.drivers.split() if (end := end_of(home, driver)) is not None]
         watch = cls(home, uid, canary, ends)
         log = BatchLog(home.lineage(canary.lineage).batches)
         watch.judge(log.life)
@@ -55,7 +55,7 @@ class CanaryWatch:
         drivers = " ".join([*(end.uid for end in ends), uid])
         if watch._was_promoted():
             return None
-        watch.canary = replace(canary, course=replace(canary.course, drivers=drivers))
+        watch.canary = replace(canary, drivers=drivers)
         write_canary(home, watch.canary)
         return watch
 
@@ -122,14 +122,14 @@ class CanaryWatch:
 
 def standing_line(canary: CanaryRecord, figures: BatchFigures) -> str:
     """Describe the state of the canary for the user."""
-    name, verb = canary.lineage, canary.course.verb
+    name, verb = canary.lineage, canary.verb
     match canary.outcome:
         case CanaryOutcome.PASSED:
             return f"lineage {name} passed its canary after the {verb}"
         case CanaryOutcome.FAILED:
-            return f"lineage {name} failed its canary after the {verb}: {canary.course.reason}"
+            return f"lineage {name} failed its canary after the {verb}: {canary.reason}"
         case CanaryOutcome.PROMOTED:
-            return f"{canary.course.by} promoted lineage {name} after the {verb}"
+            return f"{canary.by} promoted lineage {name} after the {verb}"
         case _:
             all_done = f"{figures.batches} of {canary.terms.batches} batches"
             done = describe_wait(canary.terms, canary.baseline, figures) or all_done
@@ -138,10 +138,10 @@ def standing_line(canary: CanaryRecord, figures: BatchFigures) -> str:
 
 def canary_failure(stream: str, canary: CanaryRecord) -> LineageUnfit | LineageLeft:
     """Return the error that a driver of a failed lineage ends with."""
-    reason = canary.course.reason or "no reason was noted"
+    reason = canary.reason or "no reason was noted"
     if canary.goes_back:
-        return LineageLeft(stream, canary.lineage, canary.course.before or "", reason)
-    return LineageUnfit(stream, canary.lineage, canary.course.before, reason)
+        return LineageLeft(stream, canary.lineage, canary.before or "", reason)
+    return LineageUnfit(stream, canary.lineage, canary.before, reason)
 
 
 def end_of(home: StreamHome, uid: str) -> End | None:

@@ -77,7 +77,7 @@ def digest_terms(terms: CanaryTerms | None) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(JsonRecord):
     """Figures of the lineage before: of its whole ``life``, and of its newest batches. The milder of both counts."""
 
     life: BatchFigures

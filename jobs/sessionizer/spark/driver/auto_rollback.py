@@ -48,7 +48,7 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
     with heartbeat.keep_beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if canary is not None and canary.goes_back:
-            say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
+            say(f"lineage {canary.lineage} failed its canary ({canary.reason}): rolling back")
         runner = CanaryRollbackRunner(spark=spark, home=home, say=say, command=Rollback())
         record = pending or _approve_rollback(runner)
         try:
@@ -75,7 +75,7 @@ class CanaryRollbackRunner(RollbackRunner):
             record = operation.record
             canary = read_canary(self.home, record.lineage_from)
             if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
-                cause = f"{canary.course.by} promoted lineage {record.lineage_from}"
+                cause = f"{canary.by} promoted lineage {record.lineage_from}"
                 raise StreamMovedOn(self.home.name, record.digest, cause)
         return super().run(step, operation)
 

@@ -246,7 +246,7 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_activ
     if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
         return read_begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
     canary = read_canary(home, lineage)
-    tried = canary is not None and (canary.outcome is not None or canary.course.drivers)
+    tried = canary is not None and (canary.outcome is not None or canary.drivers)
     if tried or lineage in were_active:
         return False  # a user may want to inspect it
     was_for_now = origin.parent == active or origin.savepoint is not None

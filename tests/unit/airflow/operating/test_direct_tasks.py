@@ -55,7 +55,7 @@ def test_a_canary_is_promoted_by_the_user_of_the_run(project: Project) -> None:
     PromoteLineage(task_id="promote", project=project).execute(asked)
     canary = read_canary(home, lineage)
     assert canary is not None
-    assert (canary.outcome, canary.course.by, canary.is_settled) == (CanaryOutcome.PROMOTED, "olga (Airflow)", True)
+    assert (canary.outcome, canary.by, canary.is_settled) == (CanaryOutcome.PROMOTED, "olga (Airflow)", True)
     assert asked[SHOWN] == "done"
 
 
