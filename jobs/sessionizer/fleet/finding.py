@@ -131,7 +131,7 @@ class Rule(StrEnum):
     CANARY = "canary", Part.CANARY
     CANARY_FAILED = "canary_failed", Part.CANARY
     SAVEPOINT_OVERDUE = "savepoint_overdue", Part.SAVEPOINTS, Problem.DEGRADED, Action.SAVEPOINT
-    UPGRADE_WAITS = "upgrade_waits", Part.UPGRADE
+    UPGRADE_WAITS = "upgrade_waits", Part.UPGRADE, None, Action.UPGRADE
 
 
 USUAL: Final = frozenset({Rule.WORKING, Rule.IDLE})

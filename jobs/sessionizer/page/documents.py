@@ -8,19 +8,22 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from sessionizer.control.history.files import History, Mark, MarkKind, count_restarts
-from sessionizer.control.history.sample import PHASES, Sample, bucket_ms, condense
+from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, bucket_ms, condense, minute_of
 from sessionizer.control.records.driver_records import ON_PAGE, Heartbeat, Phase, PositionsRecord
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.fleet.stream_view import StreamView
-from sessionizer.home.clock import DAY
+from sessionizer.home.clock import DAY, MINUTE
 from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, Origin, path_to
 
 OPERATIONS: Final = 20
 """Past operations that are listed, the newest."""
 POINTS: Final = 360
 """Points of a chart, about."""
+LEAST_SPAN_MS: Final = 10 * MINUTE
+RATES: Final = 14
+"""Minutes of the small chart in the table of the fleet."""
 
 
 def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, Any]:
@@ -29,6 +32,8 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
     beat = seen.heartbeat if seen else None
     desired = seen.desired.to_json() if seen else None
     today = [mark for mark in marks if mark.at >= now - DAY]
+    saved_at = max((mark.at for mark in marks if mark.kind is MarkKind.SAVEPOINT), default=None)
+    changes = [mark for mark in marks if mark.kind is MarkKind.COMMAND]
     is_working = seen is not None and seen.state is State.RUNNING
     return {
         "stream": view.name,
@@ -38,7 +43,12 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
         "specified": view.specified,
         "desired": desired,
         "restarts": count_restarts(today),
-        "saved_at": max((mark.at for mark in marks if mark.kind is MarkKind.SAVEPOINT), default=None),
+        "rates": _rates(view.samples, now),
+        "catch_up_ms": estimate_catch_up(view.samples),
+        "trigger_ms": view.spec.trigger_interval_ms if view.spec else None,
+        "saved_at": saved_at,
+        "save_due_at": saved_at + view.save_every_ms if saved_at and view.save_every_ms else None,
+        "changed": changes[-1].to_json() if changes else None,
         "live": seen is not None and seen.state.is_live,
         **(_NO_BEAT if beat is None else _figures(beat, is_working=is_working)),
     }
@@ -56,6 +66,29 @@ def _figures(beat: Heartbeat, *, is_working: bool) -> dict[str, Any]:
     }
 
 
+def _rates(samples: Sequence[Sample], now: int) -> list[float]:
+    """Return the events per second of each of the last minutes, the oldest first. Empty if none has any."""
+    rates = {sample.at: round(sample.rate, 1) for sample in samples}
+    last = minute_of(now)
+    found = [rates.get(last - ago * SAMPLE_MS, 0) for ago in range(RATES, 0, -1)]
+    return found if any(found) else []
+
+
+def estimate_catch_up(samples: Sequence[Sample]) -> int | None:
+    """Return the ms after which the source is read to its end, if it goes on as in ``samples``.
+
+    None if no more is behind than a minute brings, or what is behind does not shrink, or is not known.
+    """
+    known = [(sample.at, sample.source_lag) for sample in samples if sample.source_lag is not None]
+    third = len(known) // 3  # of which the means are compared, because a single figure is that of a moment
+    if not third:
+        return None
+    begin, before = (sum(figures) / third for figures in zip(*known[:third], strict=True))
+    end, behind = (sum(figures) / third for figures in zip(*known[-third:], strict=True))
+    now = known[-1][1]
+    return int(now * (end - begin) / (before - behind)) if samples[-1].rows < now and behind < before else None
+
+
 _NO_BEAT: Final = dict.fromkeys(_figures(Heartbeat("", 0, 0, Phase.STARTING), is_working=False))
 """The figures of a stream without a heartbeat."""
 
@@ -65,6 +98,7 @@ class Past:
     """The past of a stream: the ``history`` that is shown, all ``marks`` of 7 days, and the ``lineages``.
 
     ``savepoints``: ids of those that are still there, None if that is not known. ``operations``: the newest last.
+    ``begun_at``: the oldest figure or mark (epoch ms), None without any.
     """
 
     history: History
@@ -72,21 +106,30 @@ class Past:
     savepoints: AbstractSet[str] | None
     lineages: Mapping[str, Origin | None]
     operations: Sequence[OperationRecord] = ()
+    begun_at: int | None = None
 
 
 def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
-    """Return all about a stream: its row, findings, notes, history of ``span`` ms, marks and lineages."""
-    every, kept = bucket_ms(span, POINTS), past.savepoints
+    """Return all about a stream: its row, findings, notes, history of ``span`` ms, marks and lineages.
+
+    ``from`` is the begin of the charts: that of the stream, if it is younger than ``span``.
+    """
+    begun_at = now - span if past.begun_at is None else min(past.begun_at, now - LEAST_SPAN_MS)
+    begin, kept = max(now - span, begun_at), past.savepoints
+    every = bucket_ms(now - begin, POINTS)
+    to_accept = [each for each in view.waiting.differences if each.must_be_accepted] if view.waiting else []
     saved = [mark for mark in past.marks if mark.kind is MarkKind.SAVEPOINT]
     return {
         "at": now,
         "every": every,
         "span": span,
+        "from": begin,
         "row": stream_row(view, past.marks, now),
         "findings": [finding.to_json() for finding in view.health.findings],
         "lines": view.notes,
         "excluded": list(view.excluded_ranges),
         "changes": [str(change.field) for change in view.changes],
+        "to_accept": [{"name": each.name, "kind": each.kind, "reason": each.reason} for each in to_accept],
         "history": table_of(condense(past.history.samples, every)),
         "marks": [mark.to_json() for mark in past.history.marks],
         "savepoints": [mark.to_json() for mark in saved if kept is None or mark.savepoint in kept],

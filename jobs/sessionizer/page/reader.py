@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history, read_marks
+from sessionizer.control.history.files import KEPT_MS, History, Mark, oldest_record, read_history, read_marks
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_records import PauseRecord
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams, find_view, read_records
-from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.clock import HOUR, epoch_ms
 from sessionizer.home.control_store import CachedValue
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
-from sessionizer.page.documents import Past, stream_document, stream_row
+from sessionizer.page.documents import LEAST_SPAN_MS, Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import load_stream
@@ -30,7 +30,6 @@ from sessionizer.stream_spec.spec_folder import load_stream
 _Read = TypeVar("_Read")
 FRESH_MS: Final = 2_000
 """Milliseconds for which the table of the fleet is shared by its readers."""
-LEAST_SPAN_MS: Final = 10 * MINUTE
 SETTLED_MS: Final = 2_000
 """Milliseconds after which an unchanged file counts as written."""
 
@@ -85,6 +84,7 @@ class PageReader:
             savepoints=_savepoints(view),
             lineages=_read_home(view, origins_of, {}),
             operations=_read_home(view, read_operations, []),
+            begun_at=_begin_of(_read_home(view, oldest_record, None), marks),
         )
         return stream_document(view, past, now, span)
 
@@ -130,6 +130,12 @@ def _read_home(view: StreamView, read: Callable[[StreamHome], _Read], otherwise:
 
 def _marks(view: StreamView, now: int) -> list[Mark]:
     return _read_home(view, lambda home: read_marks(home, now - KEPT_MS, now), [])
+
+
+def _begin_of(oldest: int | None, marks: Sequence[Mark]) -> int | None:
+    """Return the begin of the history. ``oldest``: its oldest record, which may be a whole hour of figures."""
+    is_first = bool(marks) and oldest is not None and oldest <= marks[0].at < oldest + HOUR
+    return marks[0].at if is_first else oldest
 
 
 def _savepoints(view: StreamView) -> set[str] | None:

@@ -1,11 +1,11 @@
 // Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
-import { Airflow, Changes, actionsOf, dagOf, errorsOf, parsePlan, reasonAgainst, refusalOf, restore, stepsOf } from '/assets/changes.js';
+import { Airflow, Changes, actionsOf, confOf, dagOf, errorsOf, fieldsOf, parsePlan, reasonAgainst, refusalOf, restore, stepsOf } from '/assets/changes.js';
 import { Charts, Timeline } from '/assets/charts.js';
 import { el, show } from '/assets/dom.js';
 import { EVERY_MS, Feed, PARTS_EVERY_MS, PART_LATE_MS, PATIENCE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/feed.js';
-import { FleetView, stateText } from '/assets/fleet.js';
-import { age, ago, bytes, duration, groupMarks, isUndone, nearest, nice, niceTime, number, savepointBefore, segments, tick, timeTicks, undoneTimes } from '/assets/format.js';
-import { barKey, chartsOf, closedSeries, operationsOf } from '/assets/stream.js';
+import { FleetView, sparkline, stateText } from '/assets/fleet.js';
+import { age, ago, bytes, duration, groupMarks, isUndone, lastChange, nearest, nice, niceTime, number, savepointBefore, savepointTimes, segments, tick, timeTicks, undoneTimes } from '/assets/format.js';
+import { StreamView, barKey, chartsOf, closedSeries, findingOf, operationsOf } from '/assets/stream.js';
 
 export const tests = {};
 const test = (name, body) => (tests[name] = body);
@@ -17,13 +17,56 @@ function equal(found, wanted) {
 
 const row = (facts) => ({
   stream: 'clicks', health: { word: 'healthy', severity: 0, what: '' }, desired: { state: 'RUNNING' }, state: 'RUNNING', live: true, heard_at: 1000,
-  rate: 1, lag_ms: null, source_lag: null, open: 1, state_bytes: 1, restarts: 0, saved_at: null, lineage: 'one', ...facts,
+  rate: 1, rates: [], changed: null, save_due_at: null, lag_ms: null, source_lag: null, open: 1, state_bytes: 1, restarts: 0, saved_at: null, lineage: 'one', ...facts,
 });
 
 test('numbers', () => equal([null, 0, 7, 12.34, 999.6, 12345, 3.4e6, 5e9].map(number), ['–', '0', '7', '12.3', '1,000', '12.3 k', '3.4 M', '5.0 G']));
 test('sizes', () => equal([null, 0, 999, 1500, 2.5e6, 7e9].map(bytes), ['–', '0 B', '999 B', '1.5 kB', '2.5 MB', '7.0 GB']));
 test('durations', () => equal([null, 0, 12, 1500, 59000, 61000, 3600000, 90061000, -5000].map(duration), ['–', '0 ms', '12 ms', '1.5 s', '59 s', '1 m 1 s', '1 h', '1 d 1 h', '-5.0 s']));
 test('ages', () => equal([age(10), age(59400), age(61000), ago(null, 5), ago(1000, 4000)], ['1 s', '59 s', '1 m 1 s', '–', '3 s ago']));
+test('a savepoint has its age and the time of the next one', () => {
+  const told = (saved_at, save_due_at) => savepointTimes({ saved_at, save_due_at }, 100000);
+  equal([told(null, null), told(40000, null), told(40000, 220000), told(40000, 90000)], ['–', '1 m ago', '1 m ago, next in 2 m', '1 m ago, next is due']);
+});
+test('the last change of a stream', () => equal([lastChange({ changed: null }, 9), lastChange({ changed: { what: 'upgrade', at: 1000 } }, 61000)], ['–', 'upgrade, 1 m ago']));
+test('a small chart has its highest figure on top', () => {
+  const points = sparkline([0, 4, 2]).querySelector('polyline').getAttribute('points');
+  equal([points, sparkline([]), sparkline([1])], ['0.0,15.0 28.0,1.0 56.0,8.0', null, null]);
+});
+test('the times between two batches are a limit in the chart, unless bars would be flat', () => {
+  const drawn = (trigger) => {
+    const charts = new Charts(chartsOf({ fields: [], phases: ['write'] }, trigger), () => {});
+    document.body.append(charts.node);
+    charts.render({ points: [{ at: 0, batches: 1, write: 1000, undone: false }], marks: [], from: -600000, to: 60000, every: 60000 }, null);
+    charts.node.remove();
+    return [charts.node.querySelectorAll('line.limit').length, charts.node.querySelectorAll('.key.limit').length];
+  };
+  equal([null, 500, 5000, 600000].map(drawn), [[0, 0], [1, 1], [1, 1], [0, 1]]);
+});
+test('the axis begins with a stream that is younger than its span, and its points become longer as it grows', () => {
+  const view = new StreamView(el('main'));
+  const [span, at] = [view.span, 9 * 3600000];
+  const found = { span, at, from: at - 600000, every: 60000, history: { fields: ['at', 'rows'], rows: [[at - 120000, 6]] }, lineages: [], marks: [], savepoints: [] };
+  equal([view.fits({ ...found, span: 1 }), view.fits(found), view.merge(found, at).from, view.begin], [false, true, found.from, at - 120000]);
+  equal([view.fits(found), view.fits({ ...found, every: 120000 }), view.begin], [true, false, 0]);
+  equal(view.merge({ ...found, from: at - 2 * span }, at).from, at - span);
+});
+test('a question without a chart that has figures is not shown', () => {
+  const one = (optional) => ({ title: 't', format: number, optional, series: [{ label: 'l', of: (point) => point.l }] });
+  const charts = new Charts([{ question: 'a', charts: [one(true)] }, { question: 'b', charts: [one(false), one(true)] }], () => {});
+  charts.render({ points: [{ at: 0, undone: false }], marks: [], from: -600000, to: 60000, every: 60000 }, null);
+  equal([...charts.node.querySelectorAll('.question')].map(({ hidden }) => hidden), [true, false]);
+});
+test('a cursor is where its point is in charts of each width', () => {
+  const definition = { title: 't', format: number, series: [{ label: 'l', of: (point) => point.l }] };
+  const charts = new Charts([{ question: 'a', charts: [definition] }, { question: 'b', charts: [definition, definition] }], () => {});
+  document.body.append(charts.node);
+  charts.render({ points: [{ at: 0, l: 1, undone: false }, { at: 60000, l: 2, undone: false }], marks: [], from: 0, to: 60000, every: 60000 }, null);
+  charts.move(1);
+  const ends = charts.figures.map(({ plot }) => Number(plot.getAttribute('width')) - Number(plot.querySelector('.cursor').getAttribute('x1')));
+  charts.node.remove();
+  equal([new Set(ends).size, charts.figures[0].plot.getAttribute('width') === charts.figures[1].plot.getAttribute('width')], [1, false]);
+});
 test('a tick has its day only if the axis spans days', () => equal([tick(0, 3600000).length, tick(0, 7 * 86400000).length], [5, 11]));
 
 test('a round top of an axis', () => equal([0, -1, 0.3, 1, 1.1, 37, 99, 101].map(nice), [1, 1, 0.5, 1, 2, 50, 100, 200]));
@@ -43,7 +86,7 @@ test('each reason of the history has a series, known ones in their order', () =>
   equal([series[2].of({ ended_by_a_new_one: 4 }), series[3].of({ sessions: 9, ended_by_gap: 2, ended_by_a_new_one: 4 })], [4, 3]);
 });
 test('each phase of the history has a series, in its order', () => {
-  const { series } = chartsOf({ fields: ['batches', 'write', 'a new one'], phases: ['write', 'a new one'] }).find(({ title }) => title === 'Batch time by phase');
+  const { series } = chartsOf({ fields: ['batches', 'write', 'a new one'], phases: ['write', 'a new one'] }).flatMap(({ charts }) => charts).find(({ title }) => title === 'Batch time by phase');
   equal(series.map(({ label }) => label), ['write', 'a new one']);
   equal(series.map(({ of }) => of({ batches: 2, write: 8, 'a new one': 6 })), [4, 3]);
 });
@@ -59,7 +102,7 @@ test('the times whose rows a restore or a rollback deleted', () => {
   equal(undoneTimes(points.map((point) => ({ ...point, undone: isUndone(point, lineages) })), 10), [{ from: 10, to: 40 }]);
 });
 test('a figure of before a stop is not shown as current', () => {
-  const charts = new Charts([{ title: 'Open', format: number, series: [{ label: 'open', of: (point) => point.open }] }], () => {});
+  const charts = new Charts([{ question: 'a', charts: [{ title: 'Open', format: number, series: [{ label: 'open', of: (point) => point.open }] }] }], () => {});
   const shown = (to) => {
     charts.render({ points: [{ at: 0, open: 7, undone: false }], marks: [], from: -600000, to, every: 60000 }, null);
     return charts.figures[0].values[0].textContent;
@@ -154,6 +197,14 @@ test('an answer that another user gave first is told as theirs', async () => {
   equal([said.textContent.includes('Another user'), button.disabled], [true, true]);
   changes.node.remove();
 });
+test('what a user must accept for an upgrade is a box for each difference', () => {
+  const upgrade = { key: 'upgrade' };
+  const differences = [{ name: 'mapping.payload.agent', kind: 'column added', reason: 'null before' }, { name: 'spark', kind: 'Spark line changed', reason: '' }];
+  const form = el('form', {}, fieldsOf(upgrade, { to_accept: differences }).map(([, label, input]) => el('label', {}, input, label)), el('input', { name: 'why', value: ' w ' }));
+  equal(confOf(upgrade, 'clicks', form), { stream: 'clicks', why: 'w' });
+  for (const each of form.querySelectorAll('[name=accept], [name=prove]')) each.checked = true;
+  equal(confOf(upgrade, 'clicks', form), { stream: 'clicks', accept: 'mapping.payload.agent\nspark', prove: true, why: 'w' });
+});
 function changesOf(mayAnswer) {
   const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', mayAnswer, async () => {});
   changes.end();
@@ -207,6 +258,12 @@ test('the buttons are the actions that the server names', () => {
 test('a start and a stop tell their outcome', () => {
   const steps = (dag, state, states) => stepsOf({ run: { dag_id: dag, state, conf: {} }, states }).steps.map(({ name, word }) => `${name}: ${word}`);
   equal([steps('clicks.start', 'failed', { start: 'failed' }), steps('clicks.stop', 'success', { stop: 'success' })], [['start: failed'], ['stop: done']]);
+});
+test('what to do is a button if the page can do it, and a command otherwise', () => {
+  const finding = (action) => ({ word: 'degraded', part: 'savepoints', what: 'none', what_to_do: 'see `x`', command: 'sessionizer x', action });
+  const found = { may: {}, host: { name: 'airflow', operate: 'o' }, row: row({ actions: ['savepoint'] }), savepoints: [], canary: false };
+  const told = (action, changes) => [...findingOf(finding(action), found, changes).querySelectorAll('button, code')].map((each) => `${each.tagName} ${each.textContent}`);
+  equal([told('savepoint', {}), told('restore', {}), told('savepoint', null)], [['CODE x', 'BUTTON Savepoint'], ['CODE x', 'CODE sessionizer x'], ['CODE x', 'CODE sessionizer x']]);
 });
 test('a paused DAG is unpaused only if it is paused', async () => {
   const asked = [];

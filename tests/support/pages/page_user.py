@@ -136,14 +136,18 @@ class PageUser(BrowserUser):
         self.browser.open(f"{self.address}/dags/{self.platform.dag}/plugin/stream")
         self.browser.wait_for_text("Timeline")
 
-    def act(self, label: str, why: str = "", **fields: str) -> None:
+    def act(self, label: str, why: str = "", accept: str = "", **fields: str) -> None:
         """Click the button of an action, fill in its dialog, and wait for Airflow's answer.
+
+        ``accept`` is a difference whose box is ticked.
 
         Until then the dialog is open, and takes the clicks on everything below it.
         """
         self.click(".actions button", label)
         for name, value in fields.items():
             self.browser.fill(f"#field-{name}", value)
+        if accept:
+            self.click(f"dialog input[name=accept][value='{accept}']")
         if why:
             self.browser.fill("#field-why", why)
         self.click("dialog button[type=submit]")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sessionizer.control.history.files import KEPT_MS, HistoryWriter, Mark, MarkKind, add_mark
+from sessionizer.control.history.files import KEPT_MS, History, HistoryWriter, Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, bucket_ms, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.records.driver_records import (
@@ -31,17 +31,21 @@ from sessionizer.control.records.supervision_records import (
     SupervisionRecord,
     write_desired,
 )
+from sessionizer.deployment.differences import Difference
+from sessionizer.deployment.waiting import WaitingUpgrade
+from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
 from sessionizer.page.app import COOKIE, listen
-from sessionizer.page.documents import POINTS
+from sessionizer.page.documents import POINTS, Past, estimate_catch_up, stream_document
 from sessionizer.page.reader import PageReader
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from sessionizer.stream_spec.effect import Verdict
 from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
 from support.processes.fabricated_fleet import STEADY, work
-from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import SPEC, Platform
 from support.verbs.begun_restore import write_operation
 
 
@@ -79,6 +83,79 @@ def test_a_row_of_the_fleet(platform: Platform) -> None:
     assert (row["stream"], row["health"]["word"], row["state"]) == ("clicks", "healthy", "RUNNING")
     assert (row["rate"], row["open"], row["restarts"], row["saved_at"]) == (12.5, 9, 1, now - 20)
     assert row["spark_ui"] is None, "an address that is a script is none"
+
+
+def test_a_row_has_the_course_of_its_rate_its_last_change_and_its_next_savepoint(platform: Platform) -> None:
+    home = platform.add("clicks", f"{SPEC.format(name='clicks')}savepoints: {{every: 1 hour}}\n")
+    platform.drive("clicks", batch_id=7)
+    now = epoch_ms()
+    history = HistoryWriter(home)
+    for ago in range(14, 0, -1):
+        history.add(Sample(at=now - ago * SAMPLE_MS, batches=1, rows=60 * ago, source_lag=1_000 * ago))
+    for ago, kind, what in (
+        (9, MarkKind.COMMAND, "rescale"),
+        (5, MarkKind.COMMAND, "upgrade"),
+        (3, MarkKind.SAVEPOINT, ""),
+    ):
+        add_mark(home, Mark(at=now - ago, kind=kind, what=what, by="olga"))
+    (row,) = ask(platform, "/api/fleet", headers=ENTERED).json()["streams"]
+    assert row["rates"] == [float(ago) for ago in range(14, 0, -1)]
+    assert (row["changed"]["what"], row["changed"]["at"], row["changed"]["by"]) == ("upgrade", now - 5, "olga")
+    assert row["save_due_at"] == row["saved_at"] + 3_600_000
+    assert row["trigger_ms"] == 300_000
+    assert row["catch_up_ms"] == SAMPLE_MS, "1,000 events are behind, and it gains 1,000 a minute"
+
+
+def lagging(*behind: int | None) -> list[Sample]:
+    return [Sample(at=minute * SAMPLE_MS, rows=10, source_lag=each) for minute, each in enumerate(behind)]
+
+
+@pytest.mark.parametrize(
+    ("behind", "minutes"),
+    [
+        ((), None),
+        ((900, 600), None),
+        ((900, 600, 300), 1),
+        ((900, None, 600, None, 300), 2),
+        ((300, 600, 900), None),
+        ((300, 300, 300), None),
+        ((90, 50, 10), None),
+        ((None, None, None), None),
+    ],
+)
+def test_the_time_to_catch_up(behind: tuple[int | None, ...], minutes: int | None) -> None:
+    assert estimate_catch_up(lagging(*behind)) == (None if minutes is None else minutes * SAMPLE_MS)
+
+
+def test_a_row_without_figures_has_no_course(platform: Platform) -> None:
+    platform.add("clicks")
+    platform.drive("clicks", batch_id=7)
+    (row,) = ask(platform, "/api/fleet", headers=ENTERED).json()["streams"]
+    assert (row["rates"], row["changed"], row["save_due_at"], row["catch_up_ms"]) == ([], None, None, None)
+
+
+@pytest.mark.parametrize("age", [3, 40, 400])
+def test_a_chart_begins_with_the_stream(age: int, platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7)
+    now = epoch_ms()
+    add_mark(home, Mark(at=now - age * SAMPLE_MS, kind=MarkKind.START))
+    HistoryWriter(home).add(Sample(at=now - age * SAMPLE_MS + 1, batches=1, rows=5))
+    told = ask(platform, "/api/streams/clicks.supervise?span=21600000", headers=ENTERED).json()
+    shown = min(max(age, 10), 360)
+    assert told["at"] - told["from"] == pytest.approx(shown * SAMPLE_MS, abs=5_000)
+    assert told["every"] == bucket_ms(shown * SAMPLE_MS, POINTS)
+    assert told["span"] == 21_600_000
+
+
+def test_differences_that_a_user_must_accept_are_named() -> None:
+    gap, key = (
+        Difference(name, "changed", 1, 2, verdict, reason="open sessions split")
+        for name, verdict in (("rules.gap_timeout", Verdict.IN_PLACE), ("mapping.key", Verdict.PARTIAL))
+    )
+    view = StreamView(name="clicks", waiting=WaitingUpgrade(stream="clicks", digest="d", differences=(key, gap)))
+    told = stream_document(view, Past(history=History(), marks=[], savepoints=None, lineages={}), 9, SAMPLE_MS)
+    assert told["to_accept"] == [{"name": "mapping.key", "kind": "changed", "reason": "open sessions split"}]
 
 
 def test_a_broken_spec_and_no_stream_at_all(platform: Platform) -> None:

@@ -290,7 +290,7 @@ function commandBar(row) {
   return el('p', { class: 'command' }, row.live ? 'To stop it: ' : 'To start it: ', el('code', {}, command));
 }
 
-function fieldsOf(action, { savepoints }, chosen) {
+export function fieldsOf(action, { savepoints, to_accept: differences }, chosen) {
   if (action.choose) {
     const options = [...savepoints].reverse().map((mark) =>
       el('option', { value: mark.savepoint, selected: mark.savepoint === chosen }, [mark.savepoint, `batch ${mark.batch_id}`, mark.text].filter(Boolean).join(', ')));
@@ -298,7 +298,9 @@ function fieldsOf(action, { savepoints }, chosen) {
   }
   if (action.key !== 'upgrade') return [];
   return [
-    ['accept', 'Accept (names of differences, one on each line; a first plan names them)', el('textarea', { id: 'field-accept', name: 'accept', rows: '2' })],
+    ...differences.map(({ name, kind, reason }, index) => [
+      `accept-${index}`, `Accept ${name}: ${kind}${reason ? `. ${reason}` : ''}`, el('input', { type: 'checkbox', id: `field-accept-${index}`, name: 'accept', value: name }),
+    ]),
     ['prove', 'Prove first: replay recorded batches before anything is changed', el('input', { type: 'checkbox', id: 'field-prove', name: 'prove' })],
   ];
 }
@@ -352,8 +354,12 @@ export function refusalOf({ status, text }, dag) {
 
 // The form of the run. A field that the user left empty is not in it.
 export function confOf(action, stream, form) {
-  const given = Object.fromEntries([...form.elements].filter((each) => each.name).map((each) => [each.name, each.type === 'checkbox' ? each.checked : each.value.trim()]));
-  const filled = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== '' && value !== false));
+  const filled = {};
+  for (const { name, type, value, checked } of [...form.elements].filter((each) => each.name)) {
+    if (type !== 'checkbox' && value.trim()) filled[name] = value.trim();
+    // boxes of one name are the lines of its field
+    if (type === 'checkbox' && checked) filled[name] = value === 'on' || [filled[name], value].filter(Boolean).join('\n');
+  }
   if (action.dag) return filled;
   return action.key === 'upgrade' ? { stream, ...filled } : { verb: action.key, stream, ...filled };
 }

@@ -5,17 +5,22 @@ const UNDONE = 'a restore or a rollback deleted these rows';
 const HEIGHT = 132;
 const PAD = { left: 60, right: 10, top: 16, bottom: 20 };
 const GAP = 2.5; // a line breaks where so many points are missing
+const LIMIT_SHOWN = 8; // times the largest bar: a limit above is not drawn
 const CURRENT = 3; // points, of which the newest is not over: an older figure is not current
 
 export class Charts {
   // `choose` is called with a time in epoch ms, or null
-  constructor(definitions, choose) {
-    this.definitions = definitions;
+  constructor(questions, choose) {
     this.choose = choose;
     this.chosen = null;
     this.readout = el('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
-    this.figures = definitions.map((definition) => this.figure(definition));
-    this.grid = el('div', { class: 'charts' }, this.figures.map((figure) => figure.node));
+    this.questions = questions.map(({ question, charts }) => {
+      const figures = charts.map((definition) => this.figure(definition));
+      const node = el('section', { class: 'question' }, el('h2', {}, question), el('div', { class: 'charts' }, figures.map((figure) => figure.node)));
+      return { node, figures };
+    });
+    this.figures = this.questions.flatMap(({ figures }) => figures);
+    this.grid = el('div', { class: 'questions' }, this.questions.map(({ node }) => node));
     this.node = el(
       'section',
       { class: 'axis', tabindex: '0', 'aria-label': 'Charts over time. Left and right arrow keys move the cursor, Enter chooses its time.', onkeydown: (event) => this.key(event) },
@@ -33,6 +38,7 @@ export class Charts {
     const isSplit = definition.series.length > 1;
     const values = definition.series.map(() => el('b'));
     const keys = definition.series.map((each, index) => el('span', { class: isSplit ? `key s${index}` : 'now' }, isSplit ? `${each.label} ` : null, values[index]));
+    if (definition.limit) keys.push(el('span', { class: 'key limit' }, `${definition.limit.label} `, el('b', {}, definition.format(definition.limit.at))));
     const node = el('figure', { class: definition.series.length > 2 ? 'chart many' : 'chart' }, el('figcaption', {}, el('span', { class: 'title' }, definition.title), el('span', { class: 'keys' }, keys)), plot);
     return { definition, node, plot, values };
   }
@@ -50,6 +56,7 @@ export class Charts {
       figure.node.hidden = Boolean(isEmpty);
       if (!isEmpty) this.drawFigure(figure);
     }
+    for (const { node, figures } of this.questions) node.hidden = figures.every((figure) => figure.node.hidden);
     this.tell();
   }
 
@@ -64,10 +71,15 @@ export class Charts {
     const { points } = this.data;
     const totals = points.map((point) => definition.series.reduce((sum, each) => sum + (each.of(point) || 0), 0));
     const most = definition.stacked ? Math.max(0, ...totals) : Math.max(0, ...points.flatMap((point) => definition.series.map((each) => each.of(point) || 0)));
-    const top = definition.tops ? definition.tops(most) : nice(most);
+    const limit = definition.limit && definition.limit.at <= LIMIT_SHOWN * most ? definition.limit.at : null; // else bars would be flat
+    const top = (definition.tops || nice)(Math.max(most, limit));
     const y = (amount) => HEIGHT - PAD.bottom - (amount / top) * (HEIGHT - PAD.top - PAD.bottom);
     const drawn = definition.stacked ? this.bars(definition, y) : this.lines(definition, y);
-    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.undone(), ...this.frame(y, top, definition), ...this.marks(), ...drawn, ...this.chosenLine(), svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
+    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.undone(), ...this.frame(y, top, definition), ...this.marks(), ...drawn, ...this.limitLine(limit, y), ...this.chosenLine(), svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
+  }
+
+  limitLine(limit, y) {
+    return limit === null ? [] : [svg('line', { class: 'limit', x1: PAD.left, x2: this.width - PAD.right, y1: y(limit), y2: y(limit) })];
   }
 
   chosenLine() {
@@ -159,7 +171,7 @@ export class Charts {
 
   point(event, plot) {
     const box = plot.getBoundingClientRect();
-    const share = (((event.clientX - box.left) / box.width) * this.width - PAD.left) / (this.width - PAD.left - PAD.right);
+    const share = (event.clientX - box.left - PAD.left) / (box.width - PAD.left - PAD.right);
     const at = this.data.from + share * (this.data.to - this.data.from);
     this.move(nearest(this.data.points, at));
   }
@@ -194,6 +206,7 @@ export class Charts {
       if (!cursor) continue;
       cursor.setAttribute('visibility', point ? 'visible' : 'hidden');
       if (point) {
+        this.width = Number(plot.getAttribute('width')); // rows of charts are of different widths
         cursor.setAttribute('x1', this.x(point.at));
         cursor.setAttribute('x2', this.x(point.at));
       }

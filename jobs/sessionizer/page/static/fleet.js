@@ -1,18 +1,19 @@
 // The table of all streams: filter by text and word, sort by any column.
-import { WORDS, el, pill, show } from './dom.js';
+import { WORDS, el, pill, show, svg } from './dom.js';
 import { isSilent, silentDrivers } from './feed.js';
-import { NOTHING, ago, bytes, duration, number } from './format.js';
+import { NOTHING, ago, bytes, duration, lastChange, number, savepointTimes } from './format.js';
 const COLUMNS = [
   { key: 'stream', label: 'Stream', value: (row) => row.stream, cell: nameCell, text: (row) => row.stream },
   { key: 'health', label: 'Health', value: (row) => -row.health.severity, cell: healthCell, text: (row) => `${row.health.word}|${row.health.what}` },
   { key: 'desired', label: 'Wanted', value: (row) => (row.desired ? row.desired.state : ''), text: wanted },
   { key: 'state', label: 'State', value: stateText, text: stateText },
-  { key: 'rate', label: 'Events/s', figure: true, value: (row) => row.rate, text: (row) => number(row.rate) },
+  { key: 'rate', label: 'Events/s', figure: true, value: (row) => row.rate, cell: rateCell, text: (row) => `${number(row.rate)}|${row.rates}` },
   { key: 'lag', label: 'Lag', figure: true, value: (row) => row.lag_ms, text: lagText },
   { key: 'open', label: 'Open', figure: true, value: (row) => row.open, text: (row) => number(row.open) },
   { key: 'size', label: 'State size', figure: true, value: (row) => row.state_bytes, text: (row) => bytes(row.state_bytes) },
   { key: 'restarts', label: 'Restarts 24 h', figure: true, value: (row) => row.restarts, text: (row) => String(row.restarts) },
-  { key: 'saved', label: 'Savepoint', figure: true, value: (row) => row.saved_at, text: (row, now) => ago(row.saved_at, now) },
+  { key: 'saved', label: 'Savepoint', figure: true, value: (row) => row.saved_at, text: savepointTimes },
+  { key: 'changed', label: 'Last change', figure: true, value: (row) => row.changed && row.changed.at, text: lastChange },
   { key: 'lineage', label: 'Lineage', value: (row) => row.lineage, text: (row) => row.lineage || NOTHING, class: 'code' },
   { key: 'heard', label: 'Last sign', figure: true, value: (row) => row.heard_at, text: (row, now) => ago(row.heard_at, now) },
 ];
@@ -33,6 +34,20 @@ function lagText(row) {
 
 function nameCell(row) {
   return [el('a', { href: `#/${row.stream}` }, row.stream)];
+}
+
+// The rate beside its course over the last minutes.
+function rateCell(row) {
+  return [sparkline(row.rates), number(row.rate)];
+}
+
+const [WIDE, HIGH] = [56, 16];
+
+export function sparkline(values) {
+  if (values.length < 2) return null;
+  const most = Math.max(...values);
+  const points = values.map((value, index) => `${((index / (values.length - 1)) * WIDE).toFixed(1)},${(HIGH - 1 - (value / most) * (HIGH - 2)).toFixed(1)}`);
+  return svg('svg', { class: 'spark', width: WIDE, height: HIGH, viewBox: `0 0 ${WIDE} ${HIGH}`, 'aria-hidden': 'true' }, svg('polyline', { points: points.join(' ') }));
 }
 
 function healthCell(row) {

@@ -43,6 +43,15 @@ export function age(ms) {
 
 export const ago = (at, now) => (at ? `${age(now - at)} ago` : NOTHING);
 
+// The newest savepoint and the next scheduled one.
+export function savepointTimes({ saved_at: at, save_due_at: due }, now) {
+  if (!due) return ago(at, now);
+  return `${ago(at, now)}, ${due > now ? `next in ${age(due - now)}` : 'next is due'}`;
+}
+
+// The newest command that changed the state.
+export const lastChange = ({ changed }, now) => (changed ? `${changed.what}, ${ago(changed.at, now)}` : NOTHING);
+
 const two = (value) => String(value).padStart(2, '0');
 
 export function clock(ms) {

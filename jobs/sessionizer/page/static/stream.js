@@ -1,20 +1,20 @@
 // Parts of a stream's page that list: facts, findings, events, lineages, links.
-import { Airflow, Changes, actionBar, actionButton, restore } from './changes.js';
+import { Airflow, Changes, actionBar, actionButton, actionsOf, restore } from './changes.js';
 import { Charts, Timeline, chosenPoint } from './charts.js';
 import { el, openInHost, pill, show } from './dom.js';
 import { isSilent, silentDrivers } from './feed.js';
-import { NOTHING, ago, bytes, duration, isUndone, moment, niceTime, number } from './format.js';
+import { NOTHING, ago, bytes, duration, isUndone, moment, niceTime, number, savepointTimes } from './format.js';
 import { Panels } from './panels.js';
 const SHOWN = 60; // events: the axis has them all
 const QUIET = { idle: 'The source has nothing new.', stopped: 'It is stopped, as wanted.', drained: 'It is drained and over.', working: 'It works.' };
 
-export function headOf({ row, lines }) {
-  const { health } = row;
-  const remedy = remedyOf(health, row.actions);
+export function headOf(found, changes) {
+  const { health } = found.row;
+  const remedy = remedyOf(health, found, changes);
   return [
     el('p', { class: 'word' }, pill(health.word), el('span', { class: 'what' }, health.what || QUIET[health.rule] || ''), el('span', { class: 'since' }, health.since ? `since ${moment(health.since)}` : '')),
-    remedy ? el('p', { class: 'todo' }, el('strong', {}, 'What to do: '), marked(remedy)) : null,
-    ...lines.map((line) => el('p', { class: 'line' }, marked(line))),
+    remedy.length ? el('p', { class: 'todo' }, el('strong', {}, 'What to do: '), remedy) : null,
+    ...found.lines.map((line) => el('p', { class: 'line' }, marked(line))),
   ];
 }
 
@@ -23,15 +23,16 @@ export function marked(text) {
   return text.split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
 }
 
-// What to do about a finding. A button of the page that does the same stands for the command.
-function remedyOf({ what_to_do: words, command, action }, actions) {
-  const button = actions.includes(action) ? `choose ${action}` : '';
-  return [words, button || (command && `\`${command}\``)].filter(Boolean).join(', or ');
+// What to do about a finding: words, and the button that does the same as the command, or the command without Airflow.
+function remedyOf({ what_to_do: words, command, action }, found, changes) {
+  const able = changes && actionsOf(found).find(({ key }) => key === action);
+  const last = able ? actionButton(able, found, changes) : command && el('code', {}, command);
+  return [words && marked(words), words && last && ', or ', last].filter(Boolean);
 }
 
-export function findingOf(finding, actions) {
-  const remedy = remedyOf(finding, actions);
-  return el('p', { class: 'finding' }, pill(finding.word), el('span', {}, `${finding.part}: ${finding.what}`), remedy ? el('span', { class: 'remedy' }, ' → ', marked(remedy)) : null);
+export function findingOf(finding, found, changes) {
+  const remedy = remedyOf(finding, found, changes);
+  return el('p', { class: 'finding' }, pill(finding.word), el('span', {}, `${finding.part}: ${finding.what}`), remedy.length ? el('span', { class: 'remedy' }, ' → ', remedy) : null);
 }
 
 export function factsOf(row, at, now) {
@@ -39,14 +40,17 @@ export function factsOf(row, at, now) {
   const facts = [
     ['Wanted', wanted], ['State', row.state.toLowerCase().replace('_', ' ')],
     ['Driver heard', ago(row.heard_at, now), isSilent(row, at) ? 'silent' : ''],
-    ['Batch', row.batch_id === null ? NOTHING : String(row.batch_id)], ['Batch time', duration(row.batch_ms)],
-    ['Events/s', number(row.rate)], ['Watermark lag', duration(row.lag_ms)], ['Events behind', number(row.source_lag)],
+    ['Batch', row.batch_id === null ? NOTHING : String(row.batch_id)], ['Batch time', batchTime(row), row.trigger_ms && row.batch_ms > row.trigger_ms ? 'late' : ''],
+    ['Events/s', number(row.rate)], ['Watermark lag', duration(row.lag_ms)], ['Events behind', [number(row.source_lag), row.catch_up_ms === null ? '' : `caught up in ${duration(row.catch_up_ms)}`].filter(Boolean).join(', ')],
     ['Open sessions', number(row.open)], ['State size', bytes(row.state_bytes)],
     ['Heaviest group', row.group === null ? NOTHING : `${row.group} · ${bytes(row.group_bytes)}`],
-    ['Restarts 24 h', String(row.restarts)], ['Savepoint', ago(row.saved_at, now)], ['Lineage', row.lineage || NOTHING],
+    ['Restarts 24 h', String(row.restarts)], ['Savepoint', savepointTimes(row, now)], ['Lineage', row.lineage || NOTHING],
   ];
   return el('dl', { class: 'facts' }, facts.map(([name, value, state]) => el('div', { class: state || null }, el('dt', {}, name), el('dd', {}, value))));
 }
+
+// The time of the newest batch beside the time between two batches.
+const batchTime = ({ batch_ms: took, trigger_ms: every }) => (took !== null && every ? `${duration(took)} of ${duration(every)}` : duration(took));
 
 export function eventsOf(marks) {
   if (!marks.length) return [el('h2', {}, 'Events'), el('p', { class: 'note' }, 'None in this time.')];
@@ -105,7 +109,7 @@ const perBatch = (name) => (point) => (point.batches ? point[name] / point.batch
 const ENDED_BY = 'ended_by_';
 // A count would stay if one savepoint is made and another deleted.
 const idsOf = (savepoints) => savepoints.map(({ savepoint }) => savepoint);
-export const barKey = ({ may, row, canary, savepoints }) => JSON.stringify([may, row.live, row.actions, canary, idsOf(savepoints)]);
+export const barKey = ({ may, row, canary, savepoints, to_accept: differences }) => JSON.stringify([may, row.live, row.actions, canary, idsOf(savepoints), differences]);
 const DRAWN_FIRST = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes'];
 
 // The series of closed sessions, one for each reason in the fields of the history.
@@ -117,20 +121,27 @@ export function closedSeries(fields) {
   return [...reasons.map((reason) => ({ label: reason.replace('_', ' '), of: (point) => point[ENDED_BY + reason] })), { label: 'other', of: other }];
 }
 
-// The charts of a history: its closed sessions by its reasons, its batches by its phases.
-export const chartsOf = ({ fields, phases }) => [
-  { title: 'Events per second', format: number, series: [{ label: 'events/s', of: (point) => point.rate }] },
-  { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, series: phases.map((phase) => ({ label: phase, of: perBatch(phase) })) },
-  { title: 'Watermark behind the clock', format: duration, tops: niceTime, series: [{ label: 'lag', of: (point) => point.lag_ms }] },
-  { title: 'Events not read yet', format: number, optional: true, series: [{ label: 'events', of: (point) => point.source_lag }] },
-  { title: 'Open sessions', format: number, series: [{ label: 'open', of: (point) => point.open }] },
-  { title: 'State size', format: bytes, series: [{ label: 'bytes', of: (point) => point.state_bytes }] },
-  { title: 'Late and refused rows', format: number, stacked: true, series: [{ label: 'late', of: (point) => point.late }, { label: 'refused', of: (point) => point.refused }] },
-  { title: 'Sessions closed', format: number, stacked: true, series: closedSeries(fields) },
-  { title: 'Key groups', format: bytes, optional: true, series: [{ label: 'heaviest', of: (point) => point.group_bytes }, { label: 'p99', of: (point) => point.group_p99_bytes }] },
-  { title: 'Events of an open session', format: number, optional: true, series: [{ label: 'largest', of: (point) => point.key_events }, { label: 'p99', of: (point) => point.key_p99_events }] },
-  { title: 'Waiting for the source', format: duration, tops: niceTime, optional: true, series: [{ label: 'a batch', of: perBatch('waited_ms') }] },
-];
+// The charts of a history by the question that they answer: its closed sessions by its reasons, its batches by its
+// phases. `trigger`: ms between two batches, if the stream has such a time.
+export const chartsOf = ({ fields, phases }, trigger = null) => Object.entries({
+  'Is it fast enough?': [
+    { title: 'Events per second', format: number, series: [{ label: 'events/s', of: (point) => point.rate }] },
+    { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, limit: trigger && { label: 'trigger', at: trigger }, series: phases.map((phase) => ({ label: phase, of: perBatch(phase) })) },
+    { title: 'Events not read yet', format: number, optional: true, series: [{ label: 'events', of: (point) => point.source_lag }] },
+    { title: 'Waiting for the source', format: duration, tops: niceTime, optional: true, series: [{ label: 'a batch', of: perBatch('waited_ms') }] },
+  ],
+  'Is it late or refused?': [
+    { title: 'Watermark behind the clock', format: duration, tops: niceTime, series: [{ label: 'lag', of: (point) => point.lag_ms }] },
+    { title: 'Late and refused rows', format: number, stacked: true, series: [{ label: 'late', of: (point) => point.late }, { label: 'refused', of: (point) => point.refused }] },
+    { title: 'Sessions closed', format: number, stacked: true, series: closedSeries(fields) },
+  ],
+  'Is it large?': [
+    { title: 'Open sessions', format: number, series: [{ label: 'open', of: (point) => point.open }] },
+    { title: 'State size', format: bytes, series: [{ label: 'bytes', of: (point) => point.state_bytes }] },
+    { title: 'Key groups', format: bytes, optional: true, series: [{ label: 'heaviest', of: (point) => point.group_bytes }, { label: 'p99', of: (point) => point.group_p99_bytes }] },
+    { title: 'Events of an open session', format: number, optional: true, series: [{ label: 'largest', of: (point) => point.key_events }, { label: 'p99', of: (point) => point.key_p99_events }] },
+  ],
+}).map(([question, charts]) => ({ question, charts }));
 
 export class StreamView {
   constructor(root) {
@@ -143,6 +154,14 @@ export class StreamView {
   // The newest point that we have: its time is not over, so it is asked for again.
   get begin() {
     return this.points.length && this.pointsSpan === this.span ? this.points[this.points.length - 1].at : 0;
+  }
+
+  // Whether an answer is to the choice of now, and goes on from the points that we have.
+  fits({ span, every }) {
+    if (span !== this.span) return false;
+    if (!this.begin || this.every === every) return true;
+    this.points = []; // each is of a shorter time: the history of a young stream grows
+    return false;
   }
 
   loading() {
@@ -159,7 +178,7 @@ export class StreamView {
 
   frame(found) {
     const choose = (at) => this.choosePoint(at);
-    this.charts = new Charts(chartsOf(found.history), choose);
+    this.charts = new Charts(chartsOf(found.history, found.row.trigger_ms), choose);
     this.timeline = new Timeline(choose);
     this.airflow = new Airflow(found.host);
     this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve, () => this.again()) : null;
@@ -179,12 +198,13 @@ export class StreamView {
     this.found = found;
     const { row } = found;
     const { head, acts, facts, found: findings, none, marks, operations, lineages, links } = this.parts;
-    show(head, JSON.stringify([row.health, row.actions, found.lines]), () => headOf(found));
-    show(acts, barKey(found), () => actionBar(found, this.changes));
+    const bar = barKey(found);
+    show(head, JSON.stringify([bar, row.health, found.lines]), () => headOf(found, this.changes));
+    show(acts, bar, () => actionBar(found, this.changes));
     show(facts, JSON.stringify([row, Math.floor(now / 1000)]), () => factsOf(row, found.at, now));
-    show(findings, JSON.stringify([row.actions, found.findings]), () => found.findings.slice(1).map((each) => findingOf(each, row.actions)));
+    show(findings, JSON.stringify([bar, found.findings]), () => found.findings.slice(1).map((each) => findingOf(each, found, this.changes)));
     show(this.spans, String(this.span), () => SPANS.map(([label, span]) => el('button', { type: 'button', 'aria-pressed': String(span === this.span), onclick: () => this.chooseSpan(span) }, label)));
-    if (found.span !== this.span) return this.again(); // an answer to the choice before
+    if (!this.fits(found)) return this.again();
     this.data = this.merge(found, now);
     const isEmpty = !this.data.points.length && !this.data.marks.length;
     show(none, String(isEmpty), () => (isEmpty ? el('p', { class: 'note' }, 'No history in this time: no batch was committed. The driver writes it while it runs.') : null));
@@ -215,7 +235,7 @@ export class StreamView {
     return el('p', {}, 'To go back to it: ', el('code', {}, `sessionizer restore ${found.row.stream} ${savepoint}`));
   }
 
-  merge({ history, marks, savepoints, lineages, at, every, span }, now) {
+  merge({ history, marks, savepoints, lineages, at, every, span, from }, now) {
     const to = Math.max(at, now);
     const fresh = history.rows.map((values) => {
       const point = Object.fromEntries(history.fields.map((name, index) => [name, values[index]]));
@@ -225,8 +245,8 @@ export class StreamView {
     const known = this.pointsSpan === span ? this.points : [];
     const kept = known.filter((point) => point.at >= to - span && (!fresh.length || point.at < fresh[0].at));
     this.points = [...kept, ...fresh].map((point) => ({ ...point, undone: isUndone(point, lineages) }));
-    this.pointsSpan = span;
-    return { points: this.points, marks, savepoints, from: to - span, to, every };
+    Object.assign(this, { pointsSpan: span, every });
+    return { points: this.points, marks, savepoints, from: Math.max(from, to - span), to, every };
   }
 
   chooseSpan(span) {
