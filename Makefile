@@ -130,7 +130,7 @@ wheel: .venv/.synced
 # the exact packages and jars of a driver, without those of development
 sbom: wheel
 	$(UV) venv --quiet --clear --python $(PYTHON) dist/.sbom
-	$(UV) pip install --quiet --python dist/.sbom/bin/python --constraint requirements.lock "$$(ls dist/*.whl)[driver,kafka,s3,gcs,azure,hdfs,openlineage]"
+	$(UV) pip install --quiet --python dist/.sbom/bin/python --constraint requirements.lock "$$(ls dist/*.whl)[airflow,driver,kafka,s3,gcs,azure,hdfs,openlineage]"
 	$(UV) tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file dist/sbom.json dist/.sbom/bin/python
 	$(BIN)/python release/bill.py jobs/sessionizer/launch/jars.xml dist/sbom.json THIRD_PARTY.md
 	rm -rf dist/.sbom
@@ -146,7 +146,7 @@ stack-images:
 	METRICS=; case $$COMPOSE_FILE in *metrics*) METRICS=$$PROMETHEUS_IMAGE ;; esac; \
 	for image in $$AIRFLOW_IMAGE $$DRIVER_IMAGE $$POSTGRES_IMAGE $$KAFKA_IMAGE $$S3_IMAGE $$METRICS; do \
 	  case $$image in streaming-state-*) \
-	    docker build --quiet -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE \
+	    docker build -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE \
 	      --build-arg GO_BASE=$$GO_IMAGE --target $${image#streaming-state-} -t $$image . || exit 1 ;; esac; done
 
 # PostgreSQL, Airflow, Kafka, S3 and a Spark cluster, from docker/compose.yaml
@@ -164,10 +164,10 @@ docs: | $(UV)
 	$(UV) tool run --quiet --from mkdocs-material==9.7.0 mkdocs build --strict --config-file release/mkdocs.yml
 
 lock: | $(UV)
-	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra gcs --extra azure --extra hdfs --extra openlineage \
+	$(UV) pip compile pyproject.toml --extra airflow --extra driver --extra kafka --extra s3 --extra gcs --extra azure --extra hdfs --extra openlineage \
 	  --group dev --generate-hashes \
 	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
-	$(UV) pip compile pyproject.toml docker/requirements.in --extra driver --extra kafka --extra s3 --extra hdfs --extra lookup \
+	$(UV) pip compile pyproject.toml docker/requirements.in --extra airflow --extra driver --extra kafka --extra s3 --extra hdfs --extra lookup \
 	  --constraint requirements.lock --generate-hashes \
 	  --python-version 3.11 --no-header --quiet --output-file docker/requirements.lock
 	$(UV) pip compile benchmarks/flink-requirements.in --generate-hashes \

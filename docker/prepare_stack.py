@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).absolute().parent
 IMAGE: Final = (r"[\w][\w./:@-]*", "the name of an image, such as postgres:16")
 PORT: Final = (r"[1-9]\d{3,4}", "a port from 1024 on")
+MEMORY: Final = (r"[1-9]\d*[mg]", "memory, such as 2g")
 FOLDER: Final = (r"[/.].*", "a path that begins with / or .")
 RULES: Final[Mapping[str, tuple[str, str]]] = {
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "small letters, digits, - and _"),
@@ -39,7 +40,9 @@ RULES: Final[Mapping[str, tuple[str, str]]] = {
     "DAGS": FOLDER,
     "STREAMS": FOLDER,
     "WORKER_CORES": (r"[1-9]\d*", "a number of cores"),
-    "WORKER_MEMORY": (r"[1-9]\d*[mg]", "memory, such as 2g"),
+    "WORKER_MEMORY": MEMORY,
+    "WORKER_LIMIT": MEMORY,
+    "SCHEDULER_LIMIT": MEMORY,
 }
 SECRETS: Final[Mapping[str, Callable[[], str]]] = {
     "postgres_password": lambda: secrets.token_urlsafe(18),

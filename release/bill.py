@@ -14,11 +14,13 @@ from typing import Any, Final
 OURS: Final = "streaming-state"
 OF_JARS: Final = {"org.postgresql": "BSD-2-Clause", "org.reactivestreams": "MIT-0"}
 """Licences of jars by their group. All others are Apache-2.0."""
+OF_PACKAGES: Final = {"hdfs-native": "Apache-2.0", "protobuf": "BSD-3-Clause"}
+"""Licences of packages whose metadata name none that the bill knows."""
 ABOUT: Final = """# Third-party software
 
 The wheel contains no file of other projects. These are the packages of
-`streaming-state[driver,kafka,s3,gcs,azure,hdfs,openlineage]`, in the versions of `requirements.lock`, and the jars that
-`sessionizer jars fetch` fetches. Written by `make sbom`.
+`streaming-state[airflow,driver,kafka,s3,gcs,azure,hdfs,openlineage]`, in the versions of `requirements.lock`, and the
+jars that `sessionizer jars fetch` fetches. Written by `make sbom`.
 
 | name | version | licence |
 |---|---|---|
@@ -52,7 +54,7 @@ def licence_of(component: dict[str, Any]) -> str:
         named = each.get("expression") or licence.get("id") or licence.get("name", "")
         if named:
             return str(named).removeprefix("License :: OSI Approved :: ").splitlines()[0]
-    return "see its own files"
+    return OF_PACKAGES.get(component["name"], "see its own files")
 
 
 def table(components: list[dict[str, Any]]) -> str:

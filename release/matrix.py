@@ -78,9 +78,8 @@ class Trial:
         """Run every step. Raises CalledProcessError."""
         python = self._programs / "python"
         self._call(str(UV), "venv", "--quiet", "--seed", "--python", self.cell.python, str(self.folder / "venv"))
-        self._pip(
-            "install", f"apache-airflow=={self.cell.airflow}", f"pyspark=={RESOLVED}", f"{self.wheel}[driver,demo]"
-        )
+        package = f"{self.wheel}[airflow,driver,demo]"
+        self._pip("install", f"apache-airflow=={self.cell.airflow}", f"pyspark=={RESOLVED}", package)
         self._call(str(UV), "pip", "check", "--python", str(python))
         if self.cell.spark != RESOLVED:
             # Spark's client unpacks into the same folder, and there is none of each patch release

@@ -101,7 +101,7 @@ def before(site: Site) -> set[str]:
         site.run(UV, "venv", "--seed", "--python", sys.executable, place)
         site.run(UV, "pip", "install", "--python", place / "bin" / "python", wanted, seconds=900)
     installed = site.installed()
-    site.run(site.airflow / "bin" / "pip", "install", site.wheel)
+    site.run(site.airflow / "bin" / "pip", "install", f"{site.wheel}[airflow]")
     return installed
 
 

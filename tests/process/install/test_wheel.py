@@ -74,14 +74,22 @@ def test_the_version_is_that_of_the_package(headers: Message) -> None:
     assert headers["License-Expression"] == "Apache-2.0"
 
 
-def test_the_side_of_airflow_brings_no_spark(headers: Message) -> None:
+def test_airflow_brings_no_spark_and_a_driver_no_airflow(headers: Message) -> None:
     requirements = [Requirement(each) for each in headers.get_all("Requires-Dist") or ()]
-    base = {each.name for each in requirements if each.marker is None}
-    assert {"apache-airflow", "apache-airflow-providers-apache-spark"} <= base
-    assert not base & HEAVY
-    driver = {each.name for each in requirements if each.marker and each.marker.evaluate({"extra": "driver"})}
-    assert {"pyspark", "pyspark-client", "delta-spark", "pyarrow"} <= driver - base
-    extras = {"driver", "kafka", "lookup", "openlineage", "s3", "gcs", "azure", "hdfs", "demo"}
+
+    def of_extra(name: str) -> set[str]:
+        return {each.name for each in requirements if each.marker and each.marker.evaluate({"extra": name})}
+
+    base, airflow, driver = (
+        {each.name for each in requirements if each.marker is None},
+        of_extra("airflow"),
+        of_extra("driver"),
+    )
+    assert airflow == {"apache-airflow", "apache-airflow-providers-apache-spark"}
+    assert not (base | airflow) & HEAVY
+    assert {"pyspark", "pyspark-client", "delta-spark", "pyarrow"} <= driver
+    assert not any(name.startswith("apache-airflow") for name in base | driver)
+    extras = {"airflow", "driver", "kafka", "lookup", "openlineage", "s3", "gcs", "azure", "hdfs", "demo"}
     assert set(headers.get_all("Provides-Extra") or ()) == extras
 
 

@@ -45,7 +45,8 @@ def test_the_example_is_right() -> None:
     ("line", "named"),
     [
         ("AIRFLOW_PORT=80", "AIRFLOW_PORT"), ("AIRFLOW_PORT=", "AIRFLOW_PORT"), ("DAGS=dags", "DAGS"),
-        ("WORKER_MEMORY=2", "WORKER_MEMORY"), ("WORKER_CORES=0", "WORKER_CORES"), ("POSTGRES_IMAGE=", "POSTGRES_IMAGE"),
+        ("WORKER_MEMORY=2", "WORKER_MEMORY"), ("WORKER_CORES=0", "WORKER_CORES"), ("WORKER_LIMIT=", "WORKER_LIMIT"),
+        ("POSTGRES_IMAGE=", "POSTGRES_IMAGE"),
         ("COMPOSE_FILE=compose.metrics.yaml", "COMPOSE_FILE"),
     ],
 )  # fmt: skip
@@ -87,6 +88,15 @@ def test_every_long_lived_part_has_a_health_check_and_no_port_is_open_to_others(
     ports = [port for each in services.values() for port in each.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_no_part_may_take_the_machine() -> None:
+    services = compose("compose.yaml")["services"] | {"prometheus": compose(METRICS)["services"]["prometheus"]}
+    for name, each in services.items():
+        assert each["security_opt"] == ["no-new-privileges:true"], name
+        assert each["mem_limit"], name
+        assert each["pids_limit"], name
+        assert {"max-size", "max-file"} <= set(each["logging"]["options"]), name
 
 
 def test_metrics_add_prometheus_and_variables_of_airflow_alone() -> None:
