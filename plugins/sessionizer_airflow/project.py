@@ -14,7 +14,7 @@ from airflow.sdk import Context
 
 from sessionizer.control.records.operation_record import IN_AIRFLOW
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.names import Verb, dag_id
+from sessionizer.home.names import Verb, check_identifier, check_name, dag_id
 from sessionizer.home.roots import (
     CONTROL_VARIABLE,
     DATA_VARIABLE,
@@ -57,12 +57,26 @@ class Folders:
             if root is not None and not (is_uri(root) or root.startswith("/")):
                 raise InvalidSpec(field, root, "an absolute path, or a URI")
 
-    def list_global_options(self) -> tuple[str, ...]:
-        """Return the options that precede every verb.
+    def job_argv(self, stream: str, *verb: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return the arguments of ``jobs/main.py`` for a job of ``stream``. Raises InvalidSpec for an invalid name.
 
-        They are passed because a job in a cluster has no environment of ours.
+        They name the folders, because a job in a cluster has no environment of ours.
         """
-        return () if self.control is None else ("--control", self.control)
+        control = () if self.control is None else ("--control", self.control)
+        return (*control, *verb, check_name("name", stream), *options, *self.argv())
+
+    def savepoint_argv(self, stream: str, savepoint: str, *, why: str, native: bool = False) -> tuple[str, ...]:
+        """Return the arguments that make a savepoint with the id ``savepoint`` of the stream's newest batch.
+
+        ``why`` is kept for later readers.
+        """
+        options = ("--id", check_identifier("savepoint", savepoint), "--why", why, *(("--native",) if native else ()))
+        return self.job_argv(stream, "savepoint", "create", options=options)
+
+    def carry_out_argv(self, stream: str, operation: str, *, only_plan: bool = False) -> tuple[str, ...]:
+        """Return the arguments that carry an approved operation out, or only make its plan."""
+        options = (check_identifier("operation", operation), *(("--plan",) if only_plan else ()))
+        return self.job_argv(stream, "carry-out", options=options)
 
     def argv(self) -> tuple[str, ...]:
         """Return the options that name the folders."""

@@ -12,7 +12,6 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.alerting.notification import watch_deadline
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
-from sessionizer_airflow.launching.spark_submit import report_argv
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.operators.desired_state import SetDesiredState
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
@@ -142,7 +141,7 @@ def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
         batch_job(
             task_id="sessions_daily",
             name=f"{spec.name}.report",
-            arguments=report_argv(project, spec.name),
+            arguments=project.job_argv(spec.name, "report"),
             project=project,
             pool=wiring.pool,
             execution_timeout=timedelta(hours=1),

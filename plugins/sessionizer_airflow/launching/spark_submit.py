@@ -290,33 +290,4 @@ class DriverCall:
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
-        return _argv(self.folders, self.stream, "run", options=("--uid", self.uid))
-
-
-def report_argv(folders: Folders, stream: str) -> tuple[str, ...]:
-    """Return the arguments that rebuild the stream's ``sessions_daily`` from the sessions that have landed."""
-    return _argv(folders, stream, "report")
-
-
-def compaction_argv(folders: Folders, stream: str) -> tuple[str, ...]:
-    """Return the arguments that compact the stream's tables."""
-    return _argv(folders, stream, "compact", options=("--yes",))
-
-
-def savepoint_argv(folders: Folders, stream: str, savepoint: str, *, why: str, native: bool = False) -> tuple[str, ...]:
-    """Return the arguments that make a savepoint with the id ``savepoint`` of the stream's newest batch.
-
-    ``why`` is kept for later readers.
-    """
-    options = ("--id", check_identifier("savepoint", savepoint), "--why", why, *(("--native",) if native else ()))
-    return _argv(folders, stream, "savepoint", "create", options=options)
-
-
-def carry_out_argv(folders: Folders, stream: str, operation: str, *, only_plan: bool = False) -> tuple[str, ...]:
-    """Return the arguments that carry an approved operation out, or only make its plan."""
-    options = (check_identifier("operation", operation), *(("--plan",) if only_plan else ()))
-    return _argv(folders, stream, "carry-out", options=options)
-
-
-def _argv(folders: Folders, stream: str, *verb: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return (*folders.list_global_options(), *verb, check_name("name", stream), *options, *folders.argv())
+        return self.folders.job_argv(self.stream, "run", options=("--uid", self.uid))

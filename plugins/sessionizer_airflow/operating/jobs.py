@@ -35,7 +35,6 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.launching.spark_submit import carry_out_argv, savepoint_argv
 from sessionizer_airflow.operating.request import (
     PROMOTE,
     SAVEPOINT,
@@ -133,7 +132,7 @@ class OperateJob(SparkBatchJob):
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``, which carry the run's operation out."""
-        return carry_out_argv(self.project, request.stream, operation_id(context))
+        return self.project.carry_out_argv(request.stream, operation_id(context))
 
 
 class MakeSavepoint(OperateJob):
@@ -154,7 +153,7 @@ class MakeSavepoint(OperateJob):
         savepoint = operation_id(context)
         why = f"{request.why}, by " if request.why else "asked for by "
         why += find_requester(context)
-        return savepoint_argv(self.project, request.stream, savepoint, why=why)
+        return self.project.savepoint_argv(request.stream, savepoint, why=why)
 
 
 class MakePlan(OperateJob):
@@ -178,7 +177,7 @@ class MakePlan(OperateJob):
         )
         if found is None or found.step is OperationStage.REQUESTED:  # the connection may have another user by now
             write_request(home, record)
-        return carry_out_argv(self.project, request.stream, record.id, only_plan=True)
+        return self.project.carry_out_argv(request.stream, record.id, only_plan=True)
 
 
 class CarryOut(OperateJob):

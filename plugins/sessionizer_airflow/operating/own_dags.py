@@ -24,7 +24,6 @@ from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.spec_folder import find_stream, survey_streams
 from sessionizer_airflow.alerting.notification import health_now
 from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
-from sessionizer_airflow.launching.spark_submit import savepoint_argv
 from sessionizer_airflow.operating.approval import list_upgrades
 from sessionizer_airflow.operating.request import Request, form_fields, id_of_run
 from sessionizer_airflow.operating.results import CARRY_OUT, DONE
@@ -65,7 +64,7 @@ class SavepointStream(SparkBatchJob):
         run = f"{task.dag_id} {context['run_id']} {task.task_id} {task.map_index}"
         savepoint = id_of_run(run, context["dag_run"].run_after)
         why = self.why or _asked_by(context)
-        argv = savepoint_argv(self.project, self.stream, savepoint, why=why, native=self.native)
+        argv = self.project.savepoint_argv(self.stream, savepoint, why=why, native=self.native)
         self.name, self.application_args = f"{self.stream}.savepoint", list(argv)
         super().execute(context)
         return savepoint

@@ -50,7 +50,6 @@ from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
-from sessionizer_airflow.launching.spark_submit import compaction_argv, savepoint_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.project import OF_LIST, OF_WINDOW, Project
 
@@ -63,7 +62,7 @@ class CompactTables(SparkBatchJob):
     """Job that compacts the tables of a stream."""
 
     def __init__(self, *, stream: str, project: Project, **kwargs: Any) -> None:
-        argv = compaction_argv(project, stream)
+        argv = project.job_argv(stream, "compact", options=("--yes",))
         super().__init__(job=job_of(project, f"{stream}.compaction", argv), **kwargs)
         self.stream = stream
 
@@ -102,7 +101,7 @@ class TakeSavepoint(SparkBatchJob):
     """
 
     def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
-        argv = savepoint_argv(project, stream, savepoint, why=why, native=native)
+        argv = project.savepoint_argv(stream, savepoint, why=why, native=native)
         super().__init__(job=job_of(project, f"{stream}.savepoint", argv), **kwargs)
         self.stream = stream
 

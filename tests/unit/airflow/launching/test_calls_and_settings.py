@@ -36,12 +36,8 @@ from sessionizer_airflow.launching.spark_submit import (
     DriverCall,
     Manager,
     SparkTarget,
-    carry_out_argv,
-    compaction_argv,
     job_environment,
     manager_of,
-    report_argv,
-    savepoint_argv,
     store_variables,
     submitter_environment,
 )
@@ -55,7 +51,7 @@ FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
 def test_calls_of_a_driver_and_of_a_report() -> None:
     call = DriverCall(stream="clicks", uid="0123ab", folders=FOLDERS)
     assert call.argv() == ("run", "clicks", "--uid", "0123ab", "--home", "/data", "--streams", "/specs")
-    assert report_argv(FOLDERS, "clicks")[:2] == ("report", "clicks")
+    assert FOLDERS.job_argv("clicks", "report")[:2] == ("report", "clicks")
 
 
 @pytest.mark.parametrize("root", ["/shared", "hdfs://namenode:8020/lake"])
@@ -63,10 +59,10 @@ def test_every_job_is_told_of_the_control_root_before_its_verb_and_of_the_data_r
     folders = replace(FOLDERS, control=root, data=f"{root}/data")
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
-        report_argv(folders, "clicks"),
-        compaction_argv(folders, "clicks"),
-        savepoint_argv(folders, "clicks", "a", why="b"),
-        carry_out_argv(folders, "clicks", "r"),
+        folders.job_argv("clicks", "report"),
+        folders.job_argv("clicks", "compact", options=("--yes",)),
+        folders.savepoint_argv("clicks", "a", why="b"),
+        folders.carry_out_argv("clicks", "r"),
     ):
         assert (argv[:2], argv[-2:]) == (("--control", root), ("--data", f"{root}/data"))
         assert argv[2] in {"run", "report", "compact", "savepoint", "carry-out"}
@@ -108,7 +104,7 @@ def test_a_root_that_is_none_is_named(variable: str, value: str, allowed: str) -
 def test_names_that_are_none(name: str) -> None:
     for refuse in (
         lambda: DriverCall(stream=name, uid="0123ab", folders=FOLDERS),
-        lambda: report_argv(FOLDERS, name),
+        lambda: FOLDERS.job_argv(name, "report"),
     ):
         with pytest.raises(InvalidSpec, match="name is"):
             refuse()
