@@ -18,7 +18,7 @@ from sessionizer.spark.state.commands.moves import LossRunner
 from sessionizer.spark.state.commands.restores import RollbackRunner
 from sessionizer.spark.state.restores.range_search import SparkFacts
 from sessionizer.state.commands.moves import LossPlan, Switch
-from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.return_plans import plan_restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.manifest import Manifest
@@ -78,7 +78,7 @@ def test_records_that_retention_removed(
     send(kafka_broker, kafka_topic, clicks[:3])
     catch_up(spark, stage)
     saved = savepoint(stage)
-    assert not plan_restore(stage.stream_home, *saved, SparkFacts(spark)).replay.missing
+    assert not plan_restore(stage.stream_home, *saved, SparkFacts(spark), Restore()).replay.missing
     with pytest.raises(InvalidSpec) as caught:
         loss_of(spark, stage).look()
     assert (caught.value.field, caught.value.value) == ("--accept-loss", "given")
@@ -88,7 +88,7 @@ def test_records_that_retention_removed(
     assert isinstance(source, KafkaSource)
     assert oldest_offsets(spark, source, [f"{kafka_topic}-0"]) == {f"{kafka_topic}-0": 5}
     assert died_of(spark, stage) == "source_data_loss"
-    assert plan_restore(stage.stream_home, *saved, SparkFacts(spark)).replay.missing == (
+    assert plan_restore(stage.stream_home, *saved, SparkFacts(spark), Restore()).replay.missing == (
         str(Records(kafka_topic, 0, 3, 5)),
     )
     plan = accept_loss(spark, stage)
@@ -112,7 +112,7 @@ def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: Ka
     send(kafka_broker, kafka_topic, [click("ann", f"new{number}", 5 + number) for number in range(4)])
     with pytest.raises(SourceReplaced):
         catch_up(spark, stage)
-    assert plan_restore(stage.stream_home, *saved, SparkFacts(spark)).replay.missing
+    assert plan_restore(stage.stream_home, *saved, SparkFacts(spark), Restore()).replay.missing
     left = stage.lineage
     plan = accept_loss(spark, stage)
     assert plan.lost

@@ -29,6 +29,7 @@ from sessionizer.spark.state.commands import runner
 from sessionizer.spark.state.restores.range_search import SparkFacts
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.return_plans import plan_restore, saved_path
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of, path_to
@@ -58,14 +59,16 @@ def restored(spark: SparkSession, tmp_path: Path) -> Restored:
 @pytest.mark.long
 def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(restored: Restored) -> None:
     stage, tables = restored.stage, landed(restored.stage)
-    plan = plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark))
+    plan = plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
     assert plan.leaves == restored.before
     assert plan.newest_batch >= FILES - 1
     assert plan.replay.items == FILES - SAVED_AFTER - 1
     assert not plan.replay.missing
     assert {table.table for table in plan.tables if table.rows} >= {"sessions", "quarantine"}
     (stage.feed / max(restored.files)).unlink()
-    drop_files = plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark))
+    drop_files = plan_restore(
+        stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore()
+    )
     assert drop_files.replay.missing
     assert drop_files.digest == plan.digest
     assert landed(stage) == tables
@@ -75,14 +78,14 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     content[len(content) // 2] ^= 1
     opened(hurt).write_bytes(bytes(content))
     with pytest.raises(UnusableSavepoint, match="is changed"):
-        plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark))
+        plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
 
 
 @pytest.mark.long
 def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: SparkSession, tmp_path: Path) -> None:
     restored = Restored.set_up(spark, tmp_path, native=True)
     home = restored.stage.stream_home
-    plan = plan_restore(home, restored.savepoint, restored.manifest, SparkFacts(spark))
+    plan = plan_restore(home, restored.savepoint, restored.manifest, SparkFacts(spark), Restore())
     assert plan.sessions is None
     assert "not counted" in "\n".join(plan.lines())
     assert plan.replay.items == FILES - SAVED_AFTER - 1
@@ -94,7 +97,7 @@ def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: Spar
     versions = {**restored.manifest.fingerprint.versions, "spark": "3.5.9"}
     other = replace(restored.manifest, fingerprint=replace(restored.manifest.fingerprint, versions=versions))
     with pytest.raises(UnusableSavepoint, match=r"of Spark 3\.5\.9"):
-        plan_restore(home, restored.savepoint, other, SparkFacts(spark))
+        plan_restore(home, restored.savepoint, other, SparkFacts(spark), Restore())
 
 
 @pytest.mark.long
@@ -125,7 +128,7 @@ def test_the_stream_goes_on_from_there_and_ends_as_it_must(
     assert (origin.verb, origin.parent, origin.savepoint) == ("restore", restored.before, "middle")
     assert (record.outcome, read_desired(home).state) == (Ending.DONE, DesiredState.RUNNING)
     assert record.days
-    plan = plan_restore(home, restored.savepoint, restored.manifest, SparkFacts(restored.spark))
+    plan = plan_restore(home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
     assert not any(table.rows for table in plan.tables)
     drain(restored.spark, restored.stage)
     restored.assert_exact()

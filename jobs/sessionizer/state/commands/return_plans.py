@@ -28,7 +28,6 @@ from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.home.stream_home import CHECKPOINT, SEEN_FILES, SavepointHome, StreamHome
 from sessionizer.lineage.active import active_lineage, require_lineage
-from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges, read_excluded_ranges
 from sessionizer.lineage.kept_spec import (
     SPEC_FILE,
@@ -194,21 +193,19 @@ def _replay(home: StreamHome, facts: FileFacts, leaves: str, before: str, batch_
     return replay_of(home, facts, source, offset, then, now, spec=spec, noted=read_source_ids(home, before))
 
 
-def plan_restore(  # noqa: PLR0913  what a plan is made of
+def plan_restore(
     home: StreamHome,
     savepoint: SavepointHome,
     manifest: Manifest,
     facts: FileFacts,
-    exclude: Sequence[str] = (),
+    command: Restore,
     begun: ExcludedRanges | None = None,
-    *,
-    canary: CanaryTerms | None = USUAL,
 ) -> RestorePlan:
     """Make the plan of a restore of the stream to a complete savepoint.
 
-    ``exclude``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``canary``: of
-    the new lineage. Raises NothingToSave if the stream never ran, UnusableSavepoint for
-    one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
+    ``begun``: excluded ranges of a restore that was begun, in place of the command's. Raises NothingToSave if the
+    stream never ran, UnusableSavepoint for one that is damaged, or native and of another line of Spark, InvalidSpec,
+    SourceUnreachable, DamagedFile.
     """
     require_undamaged(savepoint, manifest)
     if manifest.kind is SavepointKind.NATIVE:
@@ -216,7 +213,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     leaves = require_lineage(home)
     newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
     kept = SPEC_FILE.of(home, leaves).read()
-    found = ResolvedRanges(begun) if begun is not None else facts.resolve_ranges(home, savepoint, manifest, exclude)
+    found = facts.resolve_ranges(home, savepoint, manifest, command.exclude) if begun is None else ResolvedRanges(begun)
     tables = facts.count_changes(home.name, tables_of(home, manifest), changes_of(home, manifest))
     return RestorePlan(
         stream=home.name,
@@ -227,7 +224,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         leaves=leaves,
         spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
         excluded_ranges=found.excluded_ranges,
-        canary=canary,
+        canary=command.terms,
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
         sessions=counts.sessions if counts else None,
@@ -253,7 +250,7 @@ def plan_restore_from_files(
     """
     if command.with_file:
         raise SparkNeeded("an examination of the file")
-    found = plan_restore(home, savepoint, manifest, FileFacts(), command.exclude, canary=command.terms)
+    found = plan_restore(home, savepoint, manifest, FileFacts(), command)
     if command.divides_anew:
         spec = choose_groups(read_saved_spec(savepoint, manifest), command.key_groups)
         found = judge_saved(found, home, manifest, command, spec)

@@ -85,9 +85,7 @@ class RestoreRunner(FileRunner[Restore]):
     def look(self) -> Plan[RestorePlan]:
         """Make the plan. Writes nothing. Raises the errors of ``plan_restore``, and InvalidSpec, MigrationRefused."""
         command, facts = self.command, SparkFacts(self.spark)
-        found = plan_restore(
-            self.home, self.savepoint, self.manifest, facts, command.exclude, self.begun, canary=command.terms
-        )
+        found = plan_restore(self.home, self.savepoint, self.manifest, facts, command, self.begun)
         if command.reads_file or command.divides_anew:
             spec, same = self._new_spec, frozenset[str]()
             if command.with_file:
