@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.json_record import json_digest
@@ -47,11 +49,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SpecField:
-    """A field of a spec: the effect of a change, whether it is SQL, and whether a switch may change it."""
+    """A field of a spec: the effect of a change, whether it is SQL, whether a switch may change it, and its default."""
 
     effect: FieldEffect
     is_sql: bool
     changes_with_source: bool
+    default: Any = None
 
     @property
     def selects_events(self) -> bool:
@@ -86,7 +89,9 @@ def _walk(
         effect = next((each for each in field.metadata if isinstance(each, FieldEffect)), around)
         changes_with_source = with_source or any(isinstance(each, ChangesWithSource) for each in field.metadata)
         if effect is not None:
-            found = SpecField(effect, _is_sql(field.annotation) or Sql() in field.metadata, changes_with_source)
+            is_sql = _is_sql(field.annotation) or Sql() in field.metadata
+            default = None if field.default is PydanticUndefined else to_jsonable_python(field.default)
+            found = SpecField(effect, is_sql, changes_with_source, default)
             yield path, found
             if get_origin(field.annotation) is dict:
                 yield f"{path}.", found
@@ -121,19 +126,27 @@ def list_decisions(document: Mapping[str, Any]) -> Decisions:
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
     """Return the differences between two sets of decisions, in the order of the newer.
 
-    Null counts as absent, and SQL that surely means the same is the same.
+    Null counts as absent, and SQL that surely means the same is the same. Of two releases the older one may not know a
+    field of a block that both have: its default counts as absent, too.
     """
     fields = {**now, **before}
+    blocks = [{field.rpartition(".")[0] for field in side} for side in (before, now)]
     return tuple(
         Change(field, before.get(field), now.get(field))
         for field in fields
-        if _compared(field, before.get(field)) != _compared(field, now.get(field))
+        if _compared(field, before, blocks[0]) != _compared(field, now, blocks[1])
     )
 
 
-def _compared(field: str, value: object) -> object:
-    known = field_at(field) if isinstance(value, str) else None
-    return normal_sql(str(value)) if known is not None and known.is_sql else value
+def _compared(field: str, side: Mapping[str, Any], blocks: AbstractSet[str]) -> object:
+    """Return the value of a ``field`` on one side, which has these ``blocks``, in the form that is compared."""
+    known = field_at(field)
+    if known is None:
+        return side.get(field)
+    if field not in side:
+        return known.default if field.rpartition(".")[0] in blocks else None
+    value = side[field]
+    return normal_sql(value) if known.is_sql and isinstance(value, str) else value
 
 
 def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

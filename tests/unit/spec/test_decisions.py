@@ -133,6 +133,33 @@ def test_a_field_that_an_earlier_release_did_not_have_is_no_change_as_long_as_it
 
 
 @pytest.mark.parametrize("source", [*SOURCES])
+def test_a_field_that_an_earlier_release_did_not_have_is_no_change_at_its_default(source: str) -> None:
+    spec = StreamSpec.model_validate(changed({"source": GIVEN[source]}))
+    now, kept = decisions_of(spec), list_decisions(document_of(spec))
+    at_default = [field for field, value in now.items() if (known := field_at(field)) and known.default == value]
+    assert {"sink.change_feed", "sink.keep_events", "key_groups"} <= {*at_default}
+    for field in at_default:
+        without = {name: value for name, value in kept.items() if name != field}
+        assert changes_between(without, now) == changes_between(now, without) == ()
+    other = {**now, "sink.change_feed": True, "key_groups": 17}
+    changes = changes_between(
+        {name: kept[name] for name in kept if name not in {"sink.change_feed", "key_groups"}}, other
+    )
+    assert {change.field: (change.before, change.now) for change in changes} == {
+        "sink.change_feed": (None, True),
+        "key_groups": (None, 17),
+    }
+
+
+def test_a_block_that_was_not_there_is_a_change_also_with_its_defaults() -> None:
+    now = decisions_of(StreamSpec.model_validate(changed({"source": GIVEN["kafka"]})))
+    before = {name: value for name, value in now.items() if not name.startswith("source.registry.")}
+    assert [change.field for change in changes_between({**before, "source.registry": None}, now)] == [
+        name for name, value in now.items() if name.startswith("source.registry.") and value is not None
+    ]
+
+
+@pytest.mark.parametrize("source", [*SOURCES])
 def test_no_field_is_forgotten(source: str) -> None:
     """Each field of each block declares its effect, and is decided if it has one."""
     spec = StreamSpec.model_validate(changed({"source": GIVEN[source], "mapping/client": "c", **FILLED}))
