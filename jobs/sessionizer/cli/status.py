@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.cells import cell_len
 
-from sessionizer.cli.inspect.words import size, table_text
+from sessionizer.cli.inspect.words import BETWEEN, padded, size, table_lines, table_text
 from sessionizer.cli.places import (
     AsJson,
     CommandLine,
@@ -49,8 +48,6 @@ COLUMNS: Final = (
 LAST_COLUMNS: Final = ("driver", "late", "emitted", "quarantined", "open", "batch", "watermark (age)", "ev/s")
 """Columns that a narrow terminal may lack, the least needed first. The others always stay."""
 _LEFT: Final = frozenset({"stream", "state", "health", "driver"})
-_BETWEEN: Final = 3
-"""Blanks between two columns, one less than at both edges together."""
 _COLOURS: Final = {
     State.RUNNING: "green", State.IDLE: "green", State.STARTING: "cyan", State.STOPPING: "cyan",
     State.STALLED: "yellow", State.FAILED: "red", State.VANISHED: "red",
@@ -108,43 +105,50 @@ def _lines(view: StreamView) -> list[str]:
 
 def _print_table(found: Sequence[StreamView], now: int) -> None:
     """Print one row per stream. A narrow terminal gets fewer columns, and no heading or cell is cut."""
-    rows = [_row(view, now) for view in found]
-    console = Console(width=table_width())
-    widths = [max(Text.from_markup(cell).cell_len for cell in column) for column in zip(COLUMNS, *rows, strict=True)]
-    shown = fitting_columns(dict(zip(COLUMNS, widths, strict=True)), console.width)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in shown:
-        table.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=True, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell for column, cell in zip(COLUMNS, row, strict=True) if column in shown))
-    console.print(table)
+    rows = [COLUMNS, *(_row(view, now) for view in found)]
+    widths = {name: max(map(cell_len, column)) for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
+    width = table_width()
+    shown = fitting_columns(widths, width)
+    heading, *cells = padded([[row[COLUMNS.index(column)] for column in shown] for row in rows], _LEFT)
+    for view, row in zip(found, cells, strict=True):
+        row[1:3] = map(_coloured, row[1:3], _colours(view))
+    typer.echo("\n".join(["", *table_lines(heading, cells), ""]))
     hidden = [column for column in COLUMNS if column not in shown]
     if hidden:
-        say(f"note: a terminal of {console.width} columns has no room for {', '.join(hidden)}")
+        say(f"note: a terminal of {width} columns has no room for {', '.join(hidden)}")
 
 
-def table_width() -> int | None:
-    """Return the width of the table, None for that of the terminal."""
-    return None if sys.stdout.isatty() else _WIDTH_OF_A_FILE
+def table_width() -> int:
+    """Return the width of the table: that of the terminal, if there is one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_FILE
+
+
+def _coloured(cell: str, colour: str | None) -> str:
+    """Colour the cell for a terminal. ``typer.echo`` writes a file without colours."""
+    return cell if os.environ.get("NO_COLOR") else typer.style(cell, fg=colour)
+
+
+def _colours(view: StreamView) -> tuple[str | None, str]:
+    """Return the colours of the stream's state and of its health."""
+    state = "red" if view.seen is None else _COLOURS.get(view.seen.state)
+    return state, _COLOURS_OF_HEALTH[view.health.word]
 
 
 def fitting_columns(widths: Mapping[str, int], room: int) -> list[str]:
     """Return the columns for which a terminal of ``room`` has room, in order. Those not in ``LAST_COLUMNS`` stay."""
     shown = {column for column in widths if column not in LAST_COLUMNS}
     for column in reversed(LAST_COLUMNS):
-        if sum(widths[each] + _BETWEEN for each in {*shown, column}) < room + _BETWEEN - 1:
+        if sum(widths[each] + len(BETWEEN) for each in {*shown, column}) < room + len(BETWEEN) - 1:
             shown.add(column)
     return [column for column in widths if column in shown]
 
 
 def _row(status: StreamView, now: int) -> list[str]:
-    seen, word = status.driver, status.health.word
-    health = f"[{_COLOURS_OF_HEALTH[word]}]{word}[/{_COLOURS_OF_HEALTH[word]}]"
+    seen, judged = status.driver, [status.name, str(status.state), str(status.health.word)]
     if seen is None:
-        return [status.name, f"[red]{status.state}[/red]", health, *[NOTHING] * (len(COLUMNS) - 3)]
-    colour = "red" if status.problem is not None else _COLOURS.get(seen.state, "default")
+        return [*judged, *[NOTHING] * (len(COLUMNS) - len(judged))]
     age = NOTHING if seen.age_ms is None else f"{describe_duration(seen.age_ms)} ago"
-    return [status.name, f"[{colour}]{status.state}[/{colour}]", health, *_figures(seen, now), age, _driver(seen)]
+    return [*judged, *_figures(seen, now), age, _driver(seen)]
 
 
 def _figures(seen: DriverStatus, now: int) -> list[str]:

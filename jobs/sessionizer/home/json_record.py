@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -88,8 +89,9 @@ def parse_json(content: bytes | str) -> Any:  # noqa: ANN401  any JSON
     Python's writer lets through, becomes a question mark, because no output could show it.
     """
     text = content if isinstance(content, str) else content.decode()
+    parser = _PARSER if _SUSPICIOUS.search(text) else _FAST_PARSER
     try:
-        value = _PARSER.decode(text)
+        value = parser.decode(text)
         if "\\ud" in text.lower():
             value = _PARSER.decode(json.dumps(value, ensure_ascii=False).encode(errors="replace").decode())
     except RecursionError:
@@ -110,6 +112,9 @@ def _finite(text: str) -> float:
 
 
 _PARSER: Final = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+_FAST_PARSER: Final = json.JSONDecoder(parse_constant=_finite)
+"""For a text without a number that may be too large. It calls no function of ours for each number."""
+_SUSPICIOUS: Final = re.compile(r"\d{19}|[eE][+-]?\d{3}")
 
 
 class UnfitValue(ValueError):

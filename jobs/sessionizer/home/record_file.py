@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnreadablePath
@@ -70,18 +71,22 @@ def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
 
 def examine_json(path: ControlPath) -> Reading[JsonObject]:
     """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
+    found = _examine_bytes(path)
+    return Reading(error=found.error) if found.value is None else parse_object(path, found.value)
+
+
+def _examine_bytes(path: ControlPath) -> Reading[bytes]:
     try:
-        content = Store(path).read()
+        return Reading(value=Store(path).read())
     except (FileNotFoundError, NotADirectoryError):
         return Reading()
     except OSError as error:
         return failed_reading(path, error, away=Store(path).is_away(error))
     except ValueError as error:  # a NUL in its name
         return Reading(error=DamagedFile(uri_of(path), str(error)))
-    return parse_object(path, content)
 
 
-def failed_reading(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
+def failed_reading(path: DataPath, error: OSError, *, away: bool = False) -> Reading[Any]:
     """Return the reading of a file that exists and cannot be read because of ``error``."""
     if isinstance(error, PermissionError):
         return Reading(error=unreadable(path, error))
@@ -92,12 +97,20 @@ def failed_reading(path: DataPath, error: OSError, *, away: bool = False) -> Rea
 def parse_object(path: DataPath, content: bytes) -> Reading[JsonObject]:
     """Parse the ``content`` of ``path`` into an object."""
     try:
+        return Reading(value=_object_in(content))
+    except ValueError as error:
+        return Reading(error=DamagedFile(uri_of(path), str(error)))
+
+
+def _object_in(content: bytes) -> JsonObject:
+    """Parse an object. Raises ValueError."""
+    try:
         value = parse_json(content)
     except ValueError as error:
-        return Reading(error=DamagedFile(uri_of(path), f"not JSON ({error})"))
+        raise ValueError(f"not JSON ({error})") from error
     if not isinstance(value, dict):
-        return Reading(error=DamagedFile(uri_of(path), f"it holds {type(value).__name__}, not an object"))
-    return Reading(value=value)
+        raise ValueError(f"it holds {type(value).__name__}, not an object")  # noqa: TRY004  damage, as the others
+    return value
 
 
 def format_json(value: Mapping[str, object]) -> bytes:
@@ -145,6 +158,16 @@ def content_to_store(record: Storable) -> JsonObject:
     return add_stamp(record.to_json(), record.FORMAT)
 
 
+@lru_cache(maxsize=1_024)
+def _record_in(kind: type[Record], content: bytes) -> Record:
+    """Parse a record, once: those who look at a stream read most of its records again and again. Raises ValueError."""
+    value = _object_in(content)
+    damage = unknown_format(value, kind.FORMAT)
+    if damage is not None:
+        raise ValueError(damage)
+    return kind.from_json(value)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordFile(Generic[Record]):
     """The file at ``path``, which keeps one ``kind`` of record.
@@ -158,14 +181,11 @@ class RecordFile(Generic[Record]):
 
     def examine(self) -> Reading[Record]:
         """Read the record. The result tells an absent file from a damaged one. Never raises."""
-        reading = examine_json(self.path)
-        if reading.value is None:
-            return Reading(error=reading.error)
-        damage = unknown_format(reading.value, self.kind.FORMAT)
-        if damage is not None:
-            return Reading(error=DamagedFile(uri_of(self.path), damage))
+        found = _examine_bytes(self.path)
+        if found.value is None:
+            return Reading(error=found.error)
         try:
-            return Reading(value=self.kind.from_json(reading.value))
+            return Reading(value=_record_in(self.kind, found.value))
         except ValueError as error:
             return Reading(error=DamagedFile(uri_of(self.path), str(error)))
 

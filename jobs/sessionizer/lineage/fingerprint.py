@@ -280,7 +280,8 @@ def other_line(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, st
     return None
 
 
-def _installed_versions() -> dict[str, str]:
+@cache
+def _installed_versions() -> Mapping[str, str]:
     found = dict[str, str]()
     for name, program in PROGRAMS.items():
         try:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
 
 from sessionizer.checkpoint.log_entries import source_kind
 from sessionizer.checkpoint.state_files import Operator
@@ -28,7 +26,10 @@ if TYPE_CHECKING:
 
 
 NEVER: Final = "never"
-_WIDTH: Final = 200
+BETWEEN: Final = "   "
+"""What stands between two columns."""
+_WIDEST: Final = 100
+"""Places of a terminal that a cell takes at most."""
 _OF_EVENT: Final = ("event_time", "event_id", "closes")
 _GROUP_COLUMNS: Final = ("group", "events", "keys", "sessions", "blobs", "stored", "decoded", "first end", "timer")
 
@@ -48,21 +49,40 @@ def size(count: int) -> str:
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
     """Lay rows out beneath their columns, text in ``left`` ones. A cell of many lines is cut to its first."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    heading, *cells = padded([columns, *([*map(one_line, row)] for row in rows)], left)
+    return "\n".join(table_lines(heading, cells))
+
+
+def padded(rows: Sequence[Sequence[str]], left: Collection[str] = ()) -> Iterator[list[str]]:
+    """Yield the rows with cells as wide as the widest of their column, text in ``left`` ones.
+
+    The first row names the columns. A cell is cut at ``_WIDEST`` places of a terminal.
+    """
+    widths = [min(max(map(cell_len, column)), _WIDEST) for column in zip(*rows, strict=True)]
     for row in rows:
-        table.add_row(*map(one_line, row))
-    console = Console(width=_WIDTH, no_color=True, markup=False)
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
+        cells = [_cut(cell, width) for cell, width in zip(row, widths, strict=True)]
+        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        yield [cell + gap if name in left else gap + cell for name, cell, gap in zip(rows[0], cells, gaps, strict=True)]
+
+
+def table_lines(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Join padded cells to lines, with a rule beneath the heading."""
+    first = BETWEEN.join(heading)
+    return [f" {line}".rstrip() for line in (first, "─" * cell_len(first), *map(BETWEEN.join, rows))]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if cell_len(cell) <= width else f"{set_cell_size(cell, width - 1)}…"
 
 
 def one_line(text: str) -> str:
-    """Return the first line that is not blank, marked if others follow. Spark's messages may have twenty lines."""
+    """Return the first line that is not blank, marked if others follow. Spark's messages may have twenty lines.
+
+    A character that would control the terminal, such as one of a key, becomes a mark.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
+    first = f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
+    return first if first.isprintable() else "".join(each if each.isprintable() else "�" for each in first)
 
 
 def where_line(found: RetainedBatch) -> str:

@@ -168,10 +168,10 @@ def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not isinstance(rows, list):
         return ()
-    found: list[Sample] = []
+    found, places = list[Sample](), [name.partition(".") for name in names]
     for row in rows:
         with suppress(ValueError, TypeError):
-            found.append(Sample.from_json(_nest(zip(names, row, strict=True))))
+            found.append(Sample.from_json(_nest(zip(places, row, strict=True))))
     return tuple(found)
 
 
@@ -192,15 +192,14 @@ def _flat(told: JsonObject) -> JsonObject:
     return flat
 
 
-def _nest(flat: Iterable[tuple[str, Any]]) -> JsonObject:
-    """Return the fields that ``_flat`` has made flat. Earlier releases did not."""
+def _nest(flat: Iterable[tuple[tuple[str, str, str], Any]]) -> JsonObject:
+    """Return the fields that ``_flat`` has made flat, from names parted at the dot. Earlier releases did not."""
     told: JsonObject = {}
-    for name, value in flat:
-        field, _, part = name.partition(".")
+    for (first, _, part), value in flat:
         if not part:
-            told[field] = value
+            told[first] = value
         elif value is not None:
-            told.setdefault(field, {})[part] = value
+            told.setdefault(first, {})[part] = value
     return told
 
 
