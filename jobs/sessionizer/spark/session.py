@@ -23,13 +23,16 @@ from sessionizer.launch.driver_environment import (
     cluster_locale,
     is_local_master,
     launch_settings,
+    plain,
     session_settings,
 )
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.scratch import hold_scratch, scratch_environment
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
+from sessionizer.spark.internals.own_jvm import start_context
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 
@@ -148,13 +151,13 @@ def spark_session(
     ``local_data``: whether checkpoints are on a file system that is mounted here. Raises JvmNotStarted.
     """
     check_client_version()
-    from pyspark.sql import SparkSession  # noqa: PLC0415  the version check must come first
+    from pyspark import SparkConf  # noqa: PLC0415  the version check must come first
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _let_local_workers_import_us()
     settings = {**EXACTNESS, **DELTA, **THROUGHPUT, **BUSY_MACHINE, **BOUNDED_MEMORY}
     settings |= {f"{HADOOPS}{name}": value for name, value in hadoop_settings(os.environ).items()}
-    builder = SparkSession.builder.appName(application)
+    settings["spark.app.name"] = application
     _take_scratch(own=master is not None)
     if master is not None:
         for name, value in DRIVER_MEMORY.items():
@@ -168,9 +171,8 @@ def spark_session(
             settings |= {"spark.ui.showConsoleProgress": "false"}
         else:
             settings |= cluster_locale()
-    for name, value in {**settings, **(extra or {})}.items():
-        builder = builder.config(name, value)
-    spark = _started(builder)
+    conf = SparkConf().setAll([*{**settings, **(extra or {})}.items()])
+    spark = _started(conf, own=master is not None)
     if master is None:
         _fill_in_local_settings(spark, local_data=local_data)
     _silence_python_logs()
@@ -186,11 +188,15 @@ def _take_scratch(*, own: bool) -> None:
     hold_scratch(os.environ)
 
 
-def _started(builder: SparkSession.Builder) -> SparkSession:
+def _started(conf: SparkConf, *, own: bool) -> SparkSession:
+    """Start or find the session. ``own``: whether this process starts its JVM."""
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  the version check must come first
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
     try:
-        return builder.getOrCreate()
+        if own and not plain():
+            start_context(conf)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() == _JVM_ENDED:
             raise JvmNotStarted from error
