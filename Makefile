@@ -1,10 +1,13 @@
 # The commands are `make demo`, `make quick` and `make test`. Everything they need is made here, inside this folder.
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test test-long lint bench jars wheel sbom stack-images stack stack-test test-matrix docs lock clean
+.PHONY: help demo quick test test-long lint bench jars wheel sbom release stack-images stack stack-test test-matrix docs lock clean
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
 SOURCES := PYTHONPATH=jobs:plugins:demo
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' jobs/sessionizer/__init__.py)
+# the address of the repository on the web, for the links on the page of an index
+export SESSIONIZER_REPOSITORY ?= $(REPOSITORY)
 # processes of the demo and of the tests run with the jars of this folder
 export SESSIONIZER_JARS := $(CURDIR)/.jars/spark
 # a run of the tests starts hundreds of Pythons; where the environment forbids bytecode, each compiles the product anew
@@ -21,6 +24,7 @@ help:
 	@echo "make bench      the benchmarks, one table and one plot"
 	@echo "make wheel      the package that pip installs, in dist/"
 	@echo "make sbom       what the lock and the jars bring, as CycloneDX, in dist/"
+	@echo "make release    at a tag: wheel, sdist, bill and notes in dist/, and the golden release"
 	@echo "make stack      the platform in containers: docker/compose.yaml"
 	@echo "make stack-test  a stream in that stack, twice, with a worker killed, a restore, an upgrade, down and up"
 	@echo "make test-matrix  the wheel in other Pythons, Airflows and Sparks; prints a table"
@@ -134,6 +138,16 @@ sbom: wheel
 	$(UV) tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file dist/sbom.json dist/.sbom/bin/python
 	$(BIN)/python release/bill.py jobs/sessionizer/launch/jars.xml dist/sbom.json THIRD_PARTY.md
 	rm -rf dist/.sbom
+
+# make release REPOSITORY=https://github.com/OWNER/NAME
+release: .jars/.archived
+	$(SOURCES):tests $(BIN)/python -c "from support.releases.cut_release import *; require_tagged(REPOSITORY, '$(VERSION)')"
+	rm -rf dist && mkdir dist
+	$(BIN)/python release/notes.py CHANGELOG.md $(VERSION) >dist/notes.md
+	$(BIN)/python -m hatchling build -d dist
+	$(MAKE) --no-print-directory sbom
+	git diff --exit-code THIRD_PARTY.md
+	$(SOURCES):tests $(BIN)/python -m support.releases.cut_release
 
 test-matrix: wheel
 	$(BIN)/python release/matrix.py dist

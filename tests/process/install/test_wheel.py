@@ -1,6 +1,8 @@
 """The wheel that `pip install` gets: its files, its requirements, its entry points."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -9,6 +11,7 @@ from configparser import ConfigParser
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from packaging.requirements import Requirement
@@ -27,13 +30,17 @@ DATA = {
 HEAVY = {"pyspark", "pyspark-client", "delta-spark", "pyarrow", "pandas", "numpy", "confluent-kafka", "hdfs-native"}
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    folder = tmp_path_factory.mktemp("dist")
+def build(folder: Path, place: str = "") -> zipfile.ZipFile:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=120)
+    environment = {**os.environ, "SESSIONIZER_REPOSITORY": place}
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=120, env=environment)
     (built,) = folder.glob("*.whl")
     return zipfile.ZipFile(built)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    return build(tmp_path_factory.mktemp("dist"))
 
 
 def metadata(wheel: zipfile.ZipFile, name: str) -> str:
@@ -72,6 +79,36 @@ def test_the_version_is_that_of_the_package(headers: Message) -> None:
     assert headers["Name"] == "streaming-state"
     assert headers["Version"] == sessionizer.__version__
     assert headers["License-Expression"] == "Apache-2.0"
+
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)]+)\)")
+
+
+def test_the_page_of_an_index_has_no_link_to_a_file_beside_it(headers: Message, tmp_path: Path) -> None:
+    words = str(headers.get_payload())
+    assert "Streaming state" in words
+    assert [link for link in LINK.findall(words) if "://" not in link] == []
+    assert "Compared with" in words, "the words of a link stay"
+    assert headers["Author"]
+    place, tag = "https://github.com/owner/name", f"v{sessionizer.__version__}"
+    published = Parser().parsestr(metadata(build(tmp_path, place), "METADATA"))
+    links = set(LINK.findall(str(published.get_payload())))
+    assert {f"{place}/blob/{tag}/docs/README.md", f"{place}/raw/{tag}/docs/state.svg"} <= links
+    assert all((REPOSITORY / link.partition(f"/{tag}/")[2].partition("#")[0]).is_file() for link in links)
+    urls = dict(each.split(", ") for each in published.get_all("Project-URL") or ())
+    assert {"Source", "Documentation", "Changelog", "Issues"} == set(urls)
+    assert all(url.startswith(place) for url in urls.values())
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog() -> None:
+    notes_of = run_path(str(REPOSITORY / "release" / "notes.py"))["notes_of"]
+    text = "# Changelog\n\n## Unreleased\n\n## 0.3.0 (2026-12-01)\n\n### Fixed\n\n- a\n\n## 0.2.0\n\n- b\n"
+    assert notes_of(text, "0.3.0") == "### Fixed\n\n- a\n"
+    assert notes_of(text, "0.2.0") == "- b\n"
+    for missing in ("0.3", "Unreleased"):
+        with pytest.raises(SystemExit, match=missing):
+            notes_of(text, missing)
+    assert notes_of((REPOSITORY / "CHANGELOG.md").read_text(), "0.2.0")
 
 
 def test_airflow_brings_no_spark_and_a_driver_no_airflow(headers: Message) -> None:
