@@ -22,7 +22,7 @@ from sessionizer_airflow.dags.all_streams import (
     savepoints_dag,
     upgrade_list_dag,
 )
-from sessionizer_airflow.dags.one_stream import report_dag, steering_dags, supervise_dag
+from sessionizer_airflow.dags.one_stream import VERBS, report_dag, steering_dag, supervise_dag
 from sessionizer_airflow.dags.operate import operate_dag, upgrade_dag
 from sessionizer_airflow.errors import BrokenSpecs
 from sessionizer_airflow.operating.approval import ApprovalSettings
@@ -85,7 +85,8 @@ def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: s
     wiring = Wiring.of(folder_beside(namespace, folder))
     dags: list[DAG] = []
     for spec in wiring.specs:
-        dags += [supervise_dag(spec, wiring), *steering_dags(spec, wiring), report_dag(spec, wiring)]
+        dags += [supervise_dag(spec, wiring), report_dag(spec, wiring)]
+        dags += [steering_dag(spec, wiring, verb) for verb in VERBS]
     if platform is not None:
         check_name("platform", platform)
         of_forms = (operate_dag, upgrade_dag, upgrade_list_dag)

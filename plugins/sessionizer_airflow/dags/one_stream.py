@@ -92,12 +92,8 @@ WHY = Param(
 )
 
 
-def steering_dags(spec: StreamSpec, wiring: Wiring) -> list[DAG]:
-    """Return the DAG that stops the stream of ``spec``, and the one that starts it."""
-    return [_steering_dag(spec, wiring, verb) for verb in VERBS]
-
-
-def _steering_dag(spec: StreamSpec, wiring: Wiring, verb: Verb) -> DAG:
+def steering_dag(spec: StreamSpec, wiring: Wiring, verb: Verb) -> DAG:
+    """Return the DAG that stops or starts the stream of ``spec``, by its ``verb``."""
     state, documentation = VERBS[verb]
     text = documentation.format(**{str(other): dag_id(spec.name, other) for other in Verb})
     with DAG(
