@@ -14,7 +14,7 @@ from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, take_batch
 from sessionizer.core.key_group.cutting import Cuts
 from sessionizer.core.key_group.group_load import AGES, GroupLoad, OpenInGroup, p99, sum_loads
-from sessionizer.core.key_group.measured_load import load_of
+from sessionizer.core.key_group.merging import load_of
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.batch_log import KEPT, BatchFacts, BatchFigures, BatchLog, OpenSessions
 from sessionizer.lineage.canary.judge import TOLD_FOR_MS, describe_late_backlog

@@ -21,12 +21,12 @@ from sessionizer.core.key_group.cutting import (
     Positions,
     codes,
     cut_sessions,
+    int64s,
     order_events,
     session_order,
     whole_column,
 )
-from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
-from sessionizer.core.key_group.measured_load import load_of
+from sessionizer.core.key_group.group_load import AGE_LIMITS, AGES, NO_LOAD, GroupLoad, place_of_p99
 from sessionizer.core.key_group.repeated_events import Admissions, Verdicts, find_duplicates, surely_distinct
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import align_table, align_values, unite_schemas
@@ -256,3 +256,37 @@ def sessions_of(laid: OrderedLog, which: Bools, payload: schema.Payload) -> pa.R
 def instants(epoch_ms: pa.Array | Int64s) -> pa.Array:
     """Return epoch milliseconds as timestamps (µs, UTC)."""
     return pa.array(epoch_ms).cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+
+
+HEAVIEST: Final = 3
+"""Number of keys that a group reports."""
+
+SHOWN_OF_A_KEY: Final = 64
+"""Characters of a key that are shown."""
+
+_LIMITS: Final = np.array([*AGE_LIMITS.values()], np.int64)
+
+
+def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms: int) -> GroupLoad:
+    """Return the load of a group whose log makes the sessions of ``cuts``, of which the ``final`` ones close.
+
+    ``first`` are the positions of their first events in ``events``. Ages are at ``now_ms`` (epoch ms).
+    """
+    counts = np.bincount(cuts.reason[final], minlength=len(REASONS)).tolist()
+    closed = {str(reason): count for reason, count in zip(REASONS, counts, strict=True) if count}
+    length, rows = cuts.length[~final], first[~final]
+    if not len(length):
+        return GroupLoad(closed=closed, ages=(0,) * len(AGES))
+    started = int64s(events, schema.CLOCK)[rows]
+    of_age = np.searchsorted(_LIMITS, now_ms - started, side="right")
+    candidates = np.argpartition(length, -HEAVIEST)[-HEAVIEST:] if len(length) > HEAVIEST else np.arange(len(length))
+    largest, place = candidates[np.argsort(-length[candidates], kind="stable")], place_of_p99(len(length))
+    keys = whole_column(events, schema.KEY).take(pa.array(rows[largest])).to_pylist()
+    return GroupLoad(
+        closed=closed,
+        ages=tuple(np.bincount(of_age, minlength=len(AGES)).tolist()),
+        heaviest=tuple(
+            (str(key)[:SHOWN_OF_A_KEY], count) for key, count in zip(keys, length[largest].tolist(), strict=True)
+        ),
+        p99_events=int(np.partition(length, place)[place]),
+    )
