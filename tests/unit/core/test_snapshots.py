@@ -35,9 +35,13 @@ def tell(log: Log) -> Told:
             ids = frozenset(str(event[0]) for event in events)  # type: ignore[attr-defined]
             told.closed.append((number, (key, client, started, ended, count, first_id), ids))
         parts = [
-            part for group in groups.groups for part in take_snapshot(group.stored(), groups.shared, groups.final_by)
+            part
+            for place, group in enumerate(groups.groups)
+            for part in take_snapshot(group.stored(), place, groups.shared, groups.final_by)
         ]
         assert all(part.schema.equals(open_schema(groups.shared.payload, shows_events=True)) for part in parts)
+        places = [place for part in parts for place in part.column("_place").to_pylist()]
+        assert len(set(places)) == len(places)
         told.snapshots.append([row for part in parts for row in plain_rows(part)])
     return told
 

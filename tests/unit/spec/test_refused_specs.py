@@ -36,6 +36,12 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"mapping/payload": {True: "p"}}, "mapping.payload.True", "True", "in quotes"),
     ({"mapping/event_time": ABSENT}, "mapping.event_time", "missing", "rules.time_mode is event_time"),
     ({"measures/page": "max(page)"}, "measures.page", "'max(page)'", "payload column"),
+    (
+        {"measures/due_at": "max(page)", "sink": {"open_sessions_every": "5 minutes"}},
+        "measures.due_at",
+        "'max(page)'",
+        "open_sessions",
+    ),
     ({"measures/key": "max(page)"}, "measures.key", "'key'", "other than the built-in ones"),
     ({"measures/hits": 1}, "measures.hits", "1", "text"),
     ({"rules/gap_timeout": 30}, "rules.gap_timeout", "30", "a unit"),

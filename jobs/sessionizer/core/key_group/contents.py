@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +54,8 @@ def open_schema(payload: schema.Payload, *, shows_events: bool) -> pa.Schema:
     """Return the schema of a snapshot's open sessions.
 
     ``settled``: whether no later event can precede the first one, so that the session keeps its id. ``due_at``: when
-    the session ends if no more events come, null if only a closing event can end it.
+    the session ends if no more events come, null if only a closing event can end it. ``_place``: a number of its own
+    among all open sessions, by which its measures are joined.
     """
     sessions = schema.session_schema(payload)
     return pa.schema(
@@ -64,12 +65,18 @@ def open_schema(payload: schema.Payload, *, shows_events: bool) -> pa.Schema:
             *(sessions.field(name) for name in ("event_count", "first_event_id")),
             pa.field("settled", pa.bool_()),
             pa.field("due_at", pa.timestamp("us", tz="UTC")),
-            *([sessions.field("events")] if shows_events else []),
+            *([pa.field("_place", pa.int64()), sessions.field("events")] if shows_events else []),
         ]
     )
 
 
-def take_snapshot(log: Sequence[pa.Table], shared: GroupRules, settled_by_ms: int) -> Iterator[pa.Table]:
+_PLACES: Final = 2**40
+"""Numbers of places of a key group, more than it has open sessions."""
+
+
+def take_snapshot(
+    log: Sequence[pa.Table], key_group: int, shared: GroupRules, settled_by_ms: int
+) -> Iterator[pa.Table]:
     """Yield the sessions that a group's log makes, by ``open_schema``, in pieces: at least one, which may be empty.
 
     Events at or before ``settled_by_ms`` (epoch ms) come no more.
@@ -95,6 +102,7 @@ def take_snapshot(log: Sequence[pa.Table], shared: GroupRules, settled_by_ms: in
     ]
     if shared.shows_events:
         every = sessions_of(laid, np.ones(len(first), np.bool_), payload)
+        columns.append(pa.array(key_group * _PLACES + np.arange(len(first))))
         columns.append(pa.array([], wanted.field("events").type) if every is None else every.column("events"))
     yield from pieces(pa.Table.from_arrays(columns, names=wanted.names))
 

@@ -102,8 +102,10 @@ def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
 
 
 def open_rows(payload: schema.Payload, *, shows_events: bool) -> RowShape:
-    """Return the shape of rows of ``open_sessions``, from batches by ``open_schema``."""
-    events = [open_schema(payload, shows_events=True).field("events")] if shows_events else []
+    """Return the shape of rows of ``open_sessions``, from batches by ``open_schema``.
+
+    With ``shows_events`` they also have the place by which ``open_events`` are joined.
+    """
     fields = [
         pa.field("session_id", pa.string()),
         pa.field("settled", pa.bool_()),
@@ -115,18 +117,25 @@ def open_rows(payload: schema.Payload, *, shows_events: bool) -> RowShape:
         pa.field("due_at", INSTANT),
         pa.field("event_count", pa.int32()),
         pa.field("first_event_id", pa.string()),
-        *events,
+        *([pa.field("_place", pa.int64())] if shows_events else []),
         *_origin_fields("as_of"),
     ]
-    copied = [field.name for field in fields if field.name in open_schema(payload, shows_events=shows_events).names]
+    emitted = open_schema(payload, shows_events=shows_events).names
 
     def columns(sessions: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
-        made = {name: sessions.column(name) for name in copied}
+        made = {field.name: sessions.column(field.name) for field in fields if field.name in emitted}
         made |= {"session_id": _identities(sessions), "date": _day(sessions.column("started_at"))}
-        written_by = dict(zip(("lineage", "batch_id", "as_of"), origin.columns(sessions.num_rows), strict=True))
-        return [(made | written_by)[field.name] for field in fields]
+        made |= zip(("lineage", "batch_id", "as_of"), origin.columns(sessions.num_rows), strict=True)
+        return [made[field.name] for field in fields]
 
     return RowShape(pa.schema(fields), columns)
+
+
+def open_events(payload: schema.Payload) -> RowShape:
+    """Return the shape of the places of open sessions and their events, from batches by ``open_schema``."""
+    emitted = open_schema(payload, shows_events=True)
+    fields = [emitted.field(name) for name in ("_place", "events")]
+    return RowShape(pa.schema(fields), lambda sessions, _: [sessions.column(field.name) for field in fields])
 
 
 def late_rows(payload: schema.Payload) -> RowShape:

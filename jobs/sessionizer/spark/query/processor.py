@@ -202,7 +202,7 @@ class SessionProcessor(StatefulProcessor):
             output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
         output.step(step, began)
         if share.shows_open:  # the timer is moved behind this batch by now, so nothing changes the group after this
-            for part in take_snapshot(self._read_log(), self._shared, bounds.final_by):
+            for part in take_snapshot(self._read_log(), group, self._shared, bounds.final_by):
                 output.row(kinds.SNAPSHOT, part.num_rows, encode(part))
         yield from output.rows
 

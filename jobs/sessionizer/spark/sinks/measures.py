@@ -290,10 +290,17 @@ def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
     return guarded.evaluate(events, _SESSION).schema[name]
 
 
-def add_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:
-    """Return ``sessions`` (unique by ``session_id``) with the measures as columns, null where evaluating one fails."""
+def add_measures(
+    sessions: DataFrame, measures: GuardedAggregates, events: DataFrame | None = None, by: str = "session_id"
+) -> DataFrame:
+    """Return ``sessions`` (unique ``by`` a column) with the measures as columns, null where evaluating one fails.
+
+    ``events``: rows with that column and the events, if those of ``sessions`` have none.
+    """
     if not measures.columns:
         return sessions
-    events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
-    computed = measures.evaluate(events.select(_SESSION, "event.*"), _SESSION)
-    return sessions.join(computed, sessions["session_id"] == computed[_SESSION], "left").drop(_SESSION)
+    each = (sessions if events is None else events).select(
+        F.col(by).alias(_SESSION), F.explode("events").alias("event")
+    )
+    computed = measures.evaluate(each.select(_SESSION, "event.*"), _SESSION)
+    return sessions.join(computed, sessions[by] == computed[_SESSION], "left").drop(_SESSION)

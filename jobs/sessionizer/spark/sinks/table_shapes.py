@@ -48,6 +48,15 @@ SESSIONS_PROPERTIES: Final = {
     # the others have all their values in every file
     "delta.dataSkippingStatsColumns": "date,started_at,ended_at,lineage,batch_id",
 }
+OPEN_PROPERTIES: Final = {
+    # as those of sessions. Columns of one row for each key repeat nothing
+    **{
+        f"parquet.enable.dictionary#{name}": "false"
+        for name in ("session_id", "key", "started_at", "last_event_at", "due_at", "first_event_id")
+    },
+    "parquet.size.statistics.enabled": "false",
+    "delta.dataSkippingStatsColumns": "date,lineage,batch_id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,8 @@ def open_sessions_shape(sessions: TableShape) -> TableShape:
         _column("batch_id", LongType(), "batch of that lineage after which it was open"),
         _column("as_of", TimestampType(), "wall clock of that batch, UTC"),
     ]
-    return TableShape(OPEN_SESSIONS, "open sessions after one batch", StructType(columns), given_by=sessions.given_by)
+    comment = "open sessions after one batch"
+    return TableShape(OPEN_SESSIONS, comment, StructType(columns), OPEN_PROPERTIES, sessions.given_by)
 
 
 def quarantine_shape() -> TableShape:

@@ -28,6 +28,7 @@ from sessionizer.core.key_group.table_rows import (
     RowOrigin,
     RowShape,
     late_rows,
+    open_events,
     open_rows,
     quarantine_rows,
     session_rows,
@@ -164,11 +165,16 @@ class Sinks:
             emitted.unpersist()
 
     def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
-        unpacked = unpack(emitted, kind, self._shape(kind), RowOrigin.now(self.lineage, batch_id))
-        if kind not in {rows.SESSIONS, rows.SNAPSHOT}:
+        origin = RowOrigin.now(self.lineage, batch_id)
+        unpacked = unpack(emitted, kind, self._shape(kind), origin)
+        if kind == rows.SNAPSHOT and self.measures.columns:
+            # apart, so that the ids are made once, and the events do not travel to the join
+            events = unpack(emitted, kind, open_events(self.payload), origin)
+            return add_measures(unpacked, self.measures, events, "_place").drop("_place")
+        if kind != rows.SESSIONS:
             return unpacked
         measured = add_measures(unpacked, self.measures)
-        return measured if self.keep_events and kind == rows.SESSIONS else measured.drop("events")
+        return measured if self.keep_events else measured.drop("events")
 
     def _shape(self, kind: str) -> RowShape:
         if kind == rows.SESSIONS:

@@ -215,6 +215,8 @@ class Upgrades(Section):
 
 MOST_KEY_GROUPS: Final = 32_768
 WEEK: Final = 7 * MILLISECONDS_OF["day"]
+OPEN_COLUMNS: Final = frozenset({"settled", "last_event_at", "due_at", "first_event_id", "as_of"})
+"""Columns that the table ``open_sessions`` has and ``sessions`` has not."""
 
 
 class Sink(Section):
@@ -424,6 +426,8 @@ class StreamSpec(Section):
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         for name, expression in self.measures.items():
+            if name in OPEN_COLUMNS and self.sink.open_sessions_every_ms is not None:
+                raise refusal(expression, "Rename the measure, because open_sessions has that column", "measures", name)
             if name in self.mapping.payload:
                 raise refusal(
                     expression, "Rename the measure, because a payload column has that name", "measures", name
