@@ -166,10 +166,15 @@ export class FleetView {
     line.className = `${row.health.word}${isSilent(row, this.found.at) ? ' silent' : ''}`;
     COLUMNS.forEach((column, index) => {
       const text = column.text(row, this.now);
-      show(line.children[index], text, () => (column.cell ? column.cell(row) : [text]));
+      show(line.children[index], text, () => (column.cell ? column.cell(row) : partsOf(text)));
     });
     return line;
   }
+}
+
+// A text that may break behind its commas and points only.
+function partsOf(text) {
+  return text.split(/(?<=[·,]) /).flatMap((part, index) => [index ? ' ' : '', el('span', { class: 'part' }, part)]).filter(Boolean);
 }
 
 function compare(one, other) {
