@@ -7,7 +7,7 @@ BIN     := .venv/bin
 SOURCES := PYTHONPATH=jobs:plugins:demo
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' jobs/sessionizer/__init__.py)
 # the address of the repository on the web, for the links on the page of an index
-export SESSIONIZER_REPOSITORY ?= $(REPOSITORY)
+export REPOSITORY_URL ?= $(REPOSITORY)
 # processes of the demo and of the tests run with the jars of this folder
 export SESSIONIZER_JARS := $(CURDIR)/.jars/spark
 # a run of the tests starts hundreds of Pythons; where the environment forbids bytecode, each compiles the product anew

@@ -1,6 +1,6 @@
 """Metadata of the package that depend on the address of its repository: the URLs, and the README for the index.
 
-``SESSIONIZER_REPOSITORY`` is the address, such as ``https://github.com/owner/name``. An index shows the README without
+``REPOSITORY_URL`` is the address, such as ``https://github.com/owner/name``. An index shows the README without
 the files beside it. So links to files become links to the repository at the release's tag, or plain words without an
 address.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-VARIABLE: Final = "SESSIONIZER_REPOSITORY"
+VARIABLE: Final = "REPOSITORY_URL"
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
 
 

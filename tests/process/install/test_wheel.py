@@ -32,7 +32,7 @@ HEAVY = {"pyspark", "pyspark-client", "delta-spark", "pyarrow", "pandas", "numpy
 
 def build(folder: Path, place: str = "") -> zipfile.ZipFile:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    environment = {**os.environ, "SESSIONIZER_REPOSITORY": place}
+    environment = {**os.environ, "REPOSITORY_URL": place}
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=120, env=environment)
     (built,) = folder.glob("*.whl")
     return zipfile.ZipFile(built)
