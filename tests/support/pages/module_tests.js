@@ -153,6 +153,8 @@ test('the steps of a run', () => {
   equal(steps({ state: 'success' }, { plan: 'success', approve: 'success', carry_out: 'skipped' }, null), ['done', 'rejected', 'skipped']);
   equal(steps({ state: 'success' }, { plan: 'success', approve: 'success', carry_out: 'success' }, null), ['done', 'approved', 'done']);
   equal(steps({ state: 'failed' }, { plan: 'failed', approve: 'upstream_failed', carry_out: 'upstream_failed' }, null), ['failed', 'not reached', 'not reached']);
+  const refused = { run: { state: 'failed' }, states: { plan: 'success', approve: 'failed', carry_out: 'upstream_failed' }, isRefused: true };
+  equal(stepsOf(refused).steps.map(({ word }) => word), ['done', 'plan refused', 'not reached']);
   equal([stepsOf({ run: { state: 'failed' }, states: {} }).isOver, stepsOf({ run: { state: 'queued' }, states: {} }).isOver], [true, false]);
 });
 test('a step that waits for a full pool says so', () => {

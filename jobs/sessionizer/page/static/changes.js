@@ -67,8 +67,9 @@ export class Airflow {
     const due = tasks.found.task_instances.find((task) => task.state === 'scheduled' || task.state === 'queued');
     const pool = due ? await this.call('GET', `/pools/${encodeURIComponent(due.pool)}`) : null;
     const plan = states.approve === 'awaiting_input' ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
+    const isRefused = tasks.found.task_instances.some((task) => task.task_id === 'approve' && task.state === 'failed' && (task.rendered_map_index || '').endsWith(REFUSED));
     const failed = now.found.state === 'failed' && tasks.found.task_instances.find((task) => task.state === 'failed');
-    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, pool: pool && pool.ok ? pool.found : null, failure: failed ? await this.failure(run, failed) : [] };
+    return { run: now.found, states, isRefused, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, pool: pool && pool.ok ? pool.found : null, failure: failed ? await this.failure(run, failed) : [] };
   }
 
   // Why a task failed and what to do: the last two errors of its log. Nothing for a user who may not read it.
@@ -81,6 +82,9 @@ export class Airflow {
     return this.call('PATCH', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`, { chosen_options: [option], params_input: {} });
   }
 }
+
+// The end of the label of the task `approve` if its plan is impossible, or needs what the user did not accept.
+const REFUSED = 'plan refused';
 
 export const textOf = (detail) => (typeof detail === 'string' ? detail : Array.isArray(detail) ? detail.map((each) => each.msg).join(', ') : '');
 
@@ -101,7 +105,7 @@ export function parsePlan(body) {
 export const verbOf = ({ conf, dag_id: dag = '' }) => (conf && conf.verb) || dag.split('.').pop();
 
 // Where a run is: a few words for each step, and whether it is over.
-export function stepsOf({ run, states, plan, pool }, mayAnswer = true) {
+export function stepsOf({ run, states, plan, pool, isRefused }, mayAnswer = true) {
   const direct = ['savepoint', 'promote', 'test_alert', 'start', 'stop'].find((name) => name === verbOf(run));
   const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
   const words = { success: 'done', failed: 'failed', upstream_failed: 'not reached', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
@@ -109,7 +113,7 @@ export function stepsOf({ run, states, plan, pool }, mayAnswer = true) {
   const isFull = pool && pool.open_slots <= 0;
   const due = isFull ? `waits for pool ${pool.name} (${pool.occupied_slots} of ${pool.slots} in use)` : 'next';
   // a rejected plan is a success of its task, after which the others are skipped
-  const answered = states.approve === 'success' && (states.carry_out === 'skipped' ? 'rejected' : 'approved');
+  const answered = isRefused ? REFUSED : states.approve === 'success' && (states.carry_out === 'skipped' ? 'rejected' : 'approved');
   const wordOf = (name) => (name === 'approve' && answered) || words[states[name]] || (states[name] === 'scheduled' || states[name] === 'queued' ? due : 'next');
   const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : wordOf(name) }));
   return { steps, isOver: run.state === 'success' || run.state === 'failed' };
