@@ -1,4 +1,4 @@
-"""What the JVM prints that a command starts."""
+"""The output of the JVM that a command starts."""
 
 import os
 import subprocess

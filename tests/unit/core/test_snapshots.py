@@ -18,7 +18,7 @@ OF_BOTH = ("key", "client", "started_at", "ended_at", "event_count", "first_even
 
 @dataclass(slots=True)
 class Told:
-    """What the batches of a log left: the sessions with the batch that emitted each, and a snapshot after each."""
+    """Output of the batches of a log: the sessions with the batch that emitted each, and a snapshot after each."""
 
     closed: list[tuple[int, tuple[Any, ...], frozenset[str]]]
     snapshots: list[list[Row]]

@@ -299,7 +299,10 @@ def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
 
 
 def _set_property(spark: SparkSession, location: str, name: str, value: str, what: str) -> None:
-    """Set a property of the table. ``what`` it is, is for errors. Raises as ``ensure_table``."""
+    """Set a property of the table. ``what`` names it in errors.
+
+    Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
+    """
     try:
         spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{name}' = '{value}')")
     except PySparkException as error:

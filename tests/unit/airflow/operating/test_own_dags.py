@@ -60,7 +60,7 @@ def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def waiting(platform: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, WaitingUpgrade]:
-    """By stream: the upgrade that waits. The approval is the one in the stream's home."""
+    """Return the upgrade that waits, by stream. The approval is the one in the stream's home."""
     found: dict[str, WaitingUpgrade] = {}
 
     def find(home: StreamHome, _spec: Any) -> WaitingUpgrade | None:
