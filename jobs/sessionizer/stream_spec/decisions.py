@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic_core import PydanticUndefined
 
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.json_record import json_digest
@@ -84,13 +84,14 @@ def _walk(
     model: type[BaseModel], prefix: str, around: FieldEffect | None, *, with_source: bool
 ) -> Iterator[tuple[str, SpecField]]:
     """Yield the fields of ``model`` and below. ``around``: effect of the block, which its fields have without one."""
+    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)  # in a spec's words
     for name, field in model.model_fields.items():
         path = f"{prefix}{field.alias or name}"
         effect = next((each for each in field.metadata if isinstance(each, FieldEffect)), around)
         changes_with_source = with_source or any(isinstance(each, ChangesWithSource) for each in field.metadata)
         if effect is not None:
             is_sql = _is_sql(field.annotation) or Sql() in field.metadata
-            default = None if field.default is PydanticUndefined else to_jsonable_python(field.default)
+            default = None if field.default is PydanticUndefined else defaults[field.alias or name]
             found = SpecField(effect, is_sql, changes_with_source, default)
             yield path, found
             if get_origin(field.annotation) is dict:
