@@ -1,0 +1,1 @@
+"""Erasure of people: the search that proves it."""

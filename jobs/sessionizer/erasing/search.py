@@ -1,0 +1,227 @@
+"""Search for values, such as the keys of a person, in every file of folders, decoded and as it is.
+
+An occurrence is a value as a whole token: no letter, digit or ``_`` stands before or after it. A letter that JSON or a
+URL escapes counts as none. In bytes that are no
+text, its own length may stand before it, and then the next field may follow at once. A value may be written as JSON,
+HTML or a URL writes it. Delta cuts texts in its statistics to 32 characters, so those of a longer value count, too.
+
+The time is linear in the bytes, whatever the number of values: the last eight bytes of each value are looked up at all
+places of a piece at once, and only a hit is compared.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sessionizer.erasing.decoded import RAW, Piece, decode
+from sessionizer.home.data_files import list_stored_sizes, read_data
+from sessionizer.home.roots import DataPath, uri_of
+
+IN_STATISTICS: Final = 32
+"""Characters that Delta keeps of a text in the statistics of a file (``dataSkippingStringPrefixLength``)."""
+NAME: Final = "name"
+_TAIL: Final = 8
+_FILTER_BITS: Final = 8
+"""Logarithm of the places of the filter for each end, so that one of some 300 others passes it."""
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
+_WORDS_AT_ONCE: Final = 2**19
+_LONGEST_LETTER: Final = 4
+_ESCAPED: Final = re.compile(rb"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9a-fA-F]{2})\Z")
+_LONGEST_ESCAPE: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """Occurrences of the values in one layer of a file, or none. ``file`` is relative to ``root``, with slashes.
+
+    ``decoded_by``: ``raw``, ``name`` for the name of the file, or the decoders in their order, such as ``zip > sst``.
+    ``counts``: occurrences of each value that has any. ``unreadable``: why this layer was not read to its end.
+    """
+
+    root: str
+    file: str
+    decoded_by: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    unreadable: str | None = None
+
+
+def search(roots: Sequence[DataPath], values: Sequence[str]) -> Iterator[Occurrences]:
+    """Search every file below the ``roots``, also hidden ones, and yield each layer of each file, found or not.
+
+    A file that vanishes meanwhile is unreadable, because it may have got another name. Links to folders are not
+    followed, and unreadable. Raises ValueError for an empty value.
+    """
+    wanted = Wanted(values)
+    for root in roots:
+        for name, problem in _list_files(root):
+            yield from _search_file(root, name, problem, wanted)
+
+
+def _search_file(root: DataPath, name: str, problem: str | None, wanted: Wanted) -> Iterator[Occurrences]:
+    place = uri_of(root)
+    named = wanted.count(Piece(NAME, name.encode(errors="surrogateescape"), is_text=True))
+    if named:
+        yield Occurrences(place, name, NAME, named)
+    if problem is None:
+        try:
+            content = read_data(root / name if name else root)
+        except OSError as error:
+            problem = str(error)
+    if problem is not None:
+        yield Occurrences(place, name, RAW, unreadable=problem)
+        return
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    problems: dict[str, str] = {}
+    for piece in decode(content, (root / name).name if name else root.name):
+        counts[piece.way].update(wanted.count(piece))
+        if piece.problem is not None:
+            problems.setdefault(piece.way, piece.problem)
+    for way, found in counts.items():
+        yield Occurrences(place, name, way, dict(found), problems.get(way))
+
+
+def _list_files(root: DataPath) -> Iterator[tuple[str, str | None]]:
+    """Yield the name of each file, empty for a root that is one, and why it cannot be read if that is known."""
+    if not isinstance(root, Path):
+        yield from ((name, None) for name, _ in list_stored_sizes(root))
+        return
+    if not root.is_dir():
+        yield "", None
+        return
+    failed: list[OSError] = []
+    for folder, folders, files in os.walk(root, onerror=failed.append):
+        below = Path(folder).relative_to(root)
+        yield from ((str(below / name), None) for name in files)
+        links = (name for name in folders if Path(folder, name).is_symlink())
+        yield from ((str(below / name), "it is a link to a folder, which is not followed") for name in links)
+    for error in failed:
+        yield str(Path(error.filename).relative_to(root)), str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tails:
+    """Ends of forms: the last ``size`` bytes, as ``numbers``. ``lengths``: of the forms of an end.
+
+    ``is_possible``: whether there is an end whose product with ``_SPREAD`` has these upper bits.
+    """
+
+    size: int
+    shift: np.uint64
+    numbers: NDArray[np.uint64]
+    is_possible: NDArray[np.bool_]
+    lengths: Mapping[int, Sequence[int]]
+
+
+class Wanted:
+    """Values to be found, in each form that they may be written in."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        if not all(values):
+            raise ValueError("a value is empty, which every file holds")
+        self._forms: dict[bytes, str] = {value.encode(): value for value in values}
+        for value in values:
+            for form in _written(value):
+                self._forms.setdefault(form, value)
+        self._cut = {form: value for value in values for form in _cut(value)}
+        lengths: defaultdict[int, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for form in (*self._forms, *self._cut):
+            size = min(len(form), _TAIL)
+            lengths[size][int.from_bytes(form[-size:], "little")].add(len(form))
+        self._tails = [_tails(size, ends) for size, ends in lengths.items()]
+
+    def count(self, piece: Piece) -> Counter[str]:
+        """Count the occurrences of each value in a piece."""
+        found: set[tuple[int, str]] = set()  # a form may begin as another one does
+        content = piece.content
+        padded = content + bytes(_TAIL)
+        for tails in self._tails:
+            for at in _places(padded, tails):
+                end = at + tails.size
+                for length in tails.lengths[int.from_bytes(padded[at:end], "little")]:
+                    start = end - length
+                    form = content[start:end] if start >= 0 else b""
+                    if form in self._cut:
+                        found.add((start, self._cut[form]))
+                    elif form in self._forms and _is_token(content, start, end, is_text=piece.is_text):
+                        found.add((start, self._forms[form]))
+        return Counter(value for _, value in found)
+
+
+def _written(value: str) -> Iterator[bytes]:
+    """Yield the value as JSON, JSON within JSON, HTML and URLs write it."""
+    for is_ascii in (True, False):
+        once = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+        escaped = (once, json.dumps(once, ensure_ascii=is_ascii)[1:-1])
+        yield from (form.encode() for form in escaped)
+    shown = html.escape(value)
+    yield from (form.encode() for form in (shown, shown.replace("&#x27;", "&#39;"), html.escape(value, quote=False)))
+    url = quote(value, safe="")
+    yield from (form.encode() for form in (url, quote(value), quote_plus(value), quote(url, safe="")))
+
+
+def _cut(value: str) -> Iterator[bytes]:
+    """Yield the smallest and the largest text as Delta's statistics have a longer value, with what stands around it."""
+    if len(value) <= IN_STATISTICS:
+        return
+    for end in ("", "\x7f", "\U0010ffff"):
+        text = json.dumps(value[:IN_STATISTICS] + end, ensure_ascii=False)
+        yield from (form.encode() for form in (text, json.dumps(text, ensure_ascii=False)[1:-1]))
+        yield f"\0{value[:IN_STATISTICS]}{end}\0".encode()
+
+
+def _tails(size: int, ends: Mapping[int, set[int]]) -> _Tails:
+    numbers = np.array(sorted(ends), np.uint64)
+    bits = len(ends).bit_length() + _FILTER_BITS
+    shift = np.uint64(64 - bits)
+    is_possible = np.zeros(1 << bits, np.bool_)
+    is_possible[(numbers * _SPREAD) >> shift] = True
+    return _Tails(size, shift, numbers, is_possible, {end: sorted(lengths) for end, lengths in ends.items()})
+
+
+def _places(padded: bytes, tails: _Tails) -> Iterator[int]:
+    """Yield the places of the ends in ``padded``, whose last eight bytes are none of the content."""
+    kept = np.uint64((1 << 8 * tails.size) - 1)
+    for shift in range(_TAIL):
+        every = np.frombuffer(padded, "<u8", (len(padded) - shift) // _TAIL, shift)
+        for first in range(0, len(every), _WORDS_AT_ONCE):
+            words = every[first : first + _WORDS_AT_ONCE]
+            words = words if tails.size == _TAIL else words & kept
+            hits = np.flatnonzero(tails.is_possible[(words * _SPREAD) >> tails.shift])
+            if hits.size:
+                hits = hits[np.isin(words[hits], tails.numbers)]
+                yield from ((hits + first) * _TAIL + shift).tolist()
+
+
+def _is_token(content: bytes, start: int, end: int, *, is_text: bool) -> bool:
+    before = content[max(0, start - _LONGEST_LETTER) : start].decode(errors="replace")[-1:]
+    after = content[end : end + _LONGEST_LETTER].decode(errors="replace")[:1]
+    is_begun = not _is_of_token(before) or _ESCAPED.search(content, max(0, start - _LONGEST_ESCAPE), start) is not None
+    if is_begun and not _is_of_token(after):
+        return True
+    return not is_text and content[max(0, start - _LONGEST_LETTER) : start].endswith(_lengths(end - start))
+
+
+def _is_of_token(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _lengths(size: int) -> tuple[bytes, ...]:
+    """Return a length as the formats of Java, Parquet, Thrift and Avro write it before a text."""
+    return (size.to_bytes(4, "little"), size.to_bytes(4), size.to_bytes(2), _varint(size), _varint(2 * size))
+
+
+def _varint(number: int) -> bytes:
+    parts = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes(part | 0x80 for part in parts[:-1]) + bytes(parts[-1:])
