@@ -1,4 +1,4 @@
-"""Search for values, such as the keys of a person, in every file of folders, decoded and as it is.
+"""Search for values, such as the keys of a user, in every file of folders, decoded and as it is.
 
 An occurrence is a value as a whole token: no letter, digit or ``_`` stands before or after it. A letter that JSON or a
 URL escapes counts as none. In bytes that are no

@@ -37,6 +37,7 @@ from sessionizer.checkpoint.log_entries import (
     source_kind,
     text_of,
 )
+from sessionizer.checkpoint.rocksdb_table import SST_MAGIC
 from sessionizer.checkpoint.state_files import (
     CHECKSUM,
     OPERATOR_FILE,
@@ -54,8 +55,6 @@ from sessionizer.checkpoint.state_files import (
 )
 from sessionizer.home.json_record import parse_json
 
-_SST_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
-"""Last bytes of a table of RocksDB."""
 LZ4_MAGIC: Final = b"LZ4Block"
 _BLOCK: Final = struct.Struct("<8sBIII")
 _STORED: Final = 0x10
@@ -85,7 +84,7 @@ def find_problem(files: Files, name: str) -> str | None:
     if name.endswith(".zip"):
         return _wrong_zip(content)
     if name.endswith(".sst"):
-        return None if content.endswith(_SST_MAGIC) else "it does not end as a table of RocksDB does: it is cut"
+        return None if content.endswith(SST_MAGIC) else "it does not end as a table of RocksDB does: it is cut"
     # with another codec only the checksum shows damage
     return wrong_with_blocks(content, checked=not checked) if content.startswith(LZ4_MAGIC) else None
 

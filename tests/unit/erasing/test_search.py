@@ -197,7 +197,12 @@ def real_files(tmp_path: Path) -> dict[str, bytes]:
     with tarfile.open(GOLDEN / "0.2.0" / "native.tar.xz") as archive:
         archive.extractall(tmp_path / "native", filter="data")
     real = [next((tmp_path / "native").rglob(f"*.{kind}")) for kind in ("sst", "changelog", "zip")]
-    made = {name: KINDS[name][1](["user-1", "user-2"] * 50) for name in KINDS if KINDS[name][0] != "raw"}
+    # a file of Arrow is read without its footer
+    made = {
+        name: KINDS[name][1](["user-1", "user-2"] * 50)
+        for name in KINDS
+        if not name.endswith((".log", ".json", ".jsonl", ".html", ".url", ".ser", ".arrow"))
+    }
     return {file.name: file.read_bytes() for file in real} | made
 
 
