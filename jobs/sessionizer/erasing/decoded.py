@@ -68,7 +68,7 @@ _Decoder = tuple[str, Callable[[bytes], bool], Callable[[bytes], _Layers]]
 """Name of a decoder, whether some bytes are its, and their layers."""
 
 
-def decode(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
+def decode_layers(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
     """Yield the content of a file called ``name`` as it is, and each layer that a decoder finds in it."""
     yield Piece(way or RAW, content, is_text=BETWEEN not in content)
     found = [each for each in _CONTAINERS if each[1](content)] or [each for each in _EMBEDDED if each[1](content)]
@@ -77,7 +77,9 @@ def decode(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
         yield Piece(inner, b"")
         try:
             for part, part_name in layers(content):
-                yield from [Piece(inner, part, is_text=True)] if part_name is None else decode(part, part_name, inner)
+                yield from (
+                    [Piece(inner, part, is_text=True)] if part_name is None else decode_layers(part, part_name, inner)
+                )
         except _ERRORS as error:
             yield Piece(inner, b"", problem=str(error) or type(error).__name__)
     unknown = next((kind for magic, kind in _UNKNOWN.items() if content.startswith(magic)), None)

@@ -25,7 +25,7 @@ from urllib.parse import quote, quote_plus
 import numpy as np
 from numpy.typing import NDArray
 
-from sessionizer.erasing.decoded import RAW, Piece, decode
+from sessionizer.erasing.decoded import RAW, Piece, decode_layers
 from sessionizer.home.data_files import list_stored_sizes, read_data
 from sessionizer.home.roots import DataPath, uri_of
 
@@ -84,7 +84,7 @@ def _search_file(root: DataPath, name: str, problem: str | None, wanted: Wanted)
         return
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     problems: dict[str, str] = {}
-    for piece in decode(content, (root / name).name if name else root.name):
+    for piece in decode_layers(content, (root / name).name if name else root.name):
         counts[piece.way].update(wanted.count(piece))
         if piece.problem is not None:
             problems.setdefault(piece.way, piece.problem)

@@ -80,7 +80,7 @@ def by_arrow(codec: str) -> Callable[[Texts], bytes]:
 
 
 def java_text(texts: Texts) -> bytes:
-    """As Java writes an object with texts: each is followed by the tag of the next."""
+    """The form in which Java writes texts: the tag of the next follows each."""
     return b"\xac\xed\0\5" + b"".join(b"t" + len(each.encode()).to_bytes(2) + each.encode() for each in texts)
 
 
