@@ -163,10 +163,6 @@ def _require_absolute(variable: str, given: str | None) -> None:
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"
-OF_WINDOW = "window__"
-"""Begin of the id of a run that ``sessionizer.maintenance`` started. Runs of a user's own DAG have other ids."""
-OF_LIST = "list__"
-"""The same, of a run whose plan a user approved in a list."""
 OPERATE = f"{PLATFORM}.operate"
 """The DAG of one team. Other teams' have names of their own before the dot."""
 UPGRADE = f"{PLATFORM}.upgrade"

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, NotAccepted
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.stream_spec.column_types import ColumnType, PartKind, changed_parts, read_recorded_type
 from sessionizer.stream_spec.decisions import Change, Document
@@ -20,7 +21,7 @@ ACCEPTED_BY_NAME: Final = frozenset({Verdict.PARTIAL, Verdict.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(JsonRecord):
     """Difference with its ``name`` (a field of the spec, a program, a setting), its ``kind`` in words, its verdict.
 
     ``reason``: the effect on open sessions. ``remedy``: what to do to lose nothing, or to get it at all.
@@ -41,7 +42,7 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference for programs."""
-        return {**asdict(self), "verdict": str(self.verdict)}
+        return {**asdict(self), "verdict": str(self.verdict), "must_be_accepted": self.must_be_accepted}
 
     @property
     def said(self) -> tuple[str, ...]:

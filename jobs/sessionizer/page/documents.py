@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -97,13 +96,13 @@ _NO_BEAT: Final = dict.fromkeys(_figures(Heartbeat("", 0, 0, Phase.STARTING), is
 class Past:
     """The past of a stream: the ``history`` that is shown, all ``marks`` of 7 days, and the ``lineages``.
 
-    ``savepoints``: ids of those that are still there, None if that is not known. ``operations``: the newest last.
+    ``savepoints``: those that are still there, as marks, the oldest first. ``operations``: the newest last.
     ``begun_at``: the oldest figure or mark (epoch ms), None without any.
     """
 
     history: History
     marks: Sequence[Mark]
-    savepoints: AbstractSet[str] | None
+    savepoints: Sequence[Mark]
     lineages: Mapping[str, Origin | None]
     operations: Sequence[OperationRecord] = ()
     begun_at: int | None = None
@@ -115,10 +114,8 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
     ``from`` is the begin of the charts: that of the stream, if it is younger than ``span``.
     """
     begun_at = now - span if past.begun_at is None else min(past.begun_at, now - LEAST_SPAN_MS)
-    begin, kept = max(now - span, begun_at), past.savepoints
+    begin = max(now - span, begun_at)
     every = bucket_ms(now - begin, POINTS)
-    to_accept = [each for each in view.waiting.differences if each.must_be_accepted] if view.waiting else []
-    saved = [mark for mark in past.marks if mark.kind is MarkKind.SAVEPOINT]
     return {
         "at": now,
         "every": every,
@@ -129,10 +126,10 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
         "lines": view.notes,
         "excluded": list(view.excluded_ranges),
         "changes": [str(change.field) for change in view.changes],
-        "to_accept": [{"name": each.name, "kind": each.kind, "reason": each.reason} for each in to_accept],
+        "differences": [each.to_json() for each in view.waiting.differences] if view.waiting else [],
         "history": table_of(condense(past.history.samples, every)),
         "marks": [mark.to_json() for mark in past.history.marks],
-        "savepoints": [mark.to_json() for mark in saved if kept is None or mark.savepoint in kept],
+        "savepoints": [mark.to_json() for mark in past.savepoints],
         "canary": view.has_canary,
         "lineages": lineage_rows(past.lineages, view),
         "operations": [_operation_row(each) for each in reversed(past.operations[-OPERATIONS:])],

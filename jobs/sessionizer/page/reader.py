@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sessionizer.control.history.files import KEPT_MS, History, Mark, oldest_record, read_history, read_marks
+from sessionizer.control.history.files import KEPT_MS, History, Mark, MarkKind, oldest_record, read_history, read_marks
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_records import PauseRecord
 from sessionizer.errors import SessionizerError, UnknownStream
@@ -19,11 +19,13 @@ from sessionizer.home.clock import HOUR, epoch_ms
 from sessionizer.home.control_store import CachedValue
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.roots import DataPath
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
 from sessionizer.page.documents import LEAST_SPAN_MS, Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import load_stream
 
@@ -47,6 +49,7 @@ class PageReader:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
     _specs: dict[Path, tuple[tuple[int, ...], StreamSpec]] = field(default_factory=dict, init=False)
+    _saved: dict[DataPath, Mark] = field(default_factory=dict, init=False)
     _records: dict[str, CachedValue[StreamView]] = field(default_factory=lambda: defaultdict(CachedValue), init=False)
 
     def fleet(self) -> dict[str, Any]:
@@ -81,7 +84,7 @@ class PageReader:
         past = Past(
             history=replace(history, marks=tuple(shown)),
             marks=marks,
-            savepoints=_savepoints(view),
+            savepoints=self._savepoints(view, marks),
             lineages=_read_home(view, origins_of, {}),
             operations=_read_home(view, read_operations, []),
             begun_at=_begin_of(_read_home(view, oldest_record, None), marks),
@@ -110,6 +113,39 @@ class PageReader:
         """Return a reader of a stream's records, beside programs of these ``versions``. It keeps what it read."""
         return lambda home, spec: self._records[home.name].get(lambda: read_records(home, spec), home, spec, versions)
 
+    def _savepoints(self, view: StreamView, marks: Sequence[Mark]) -> list[Mark]:
+        """Return the savepoints that are there, the oldest first. Marks of 7 days if they cannot be seen from here."""
+        told = {mark.savepoint or "": mark for mark in marks if mark.kind is MarkKind.SAVEPOINT}
+        folder = locate_data(view.home).savepoints if view.home else None
+        if not isinstance(folder, Path):  # the page's host needs no key for the store of the data
+            return [*told.values()]
+        try:
+            names = {entry.name for entry in list_entries(folder)}
+        except OSError:
+            return [*told.values()]
+        found = [told.get(name) or self._read_savepoint(SavepointHome(folder / name)) for name in names]
+        return sorted(filter(None, found), key=lambda mark: mark.at)
+
+    def _read_savepoint(self, home: SavepointHome) -> Mark | None:
+        """Return a savepoint as its mark was, None if it is not complete. A manifest never changes."""
+        if home.root not in self._saved:
+            try:
+                manifest = read_manifest(home)
+            except (SessionizerError, OSError):
+                return None
+            if manifest is None:
+                return None
+            self._saved[home.root] = Mark(
+                kind=MarkKind.SAVEPOINT,
+                at=manifest.batch_at,
+                what=str(manifest.kind),
+                lineage=manifest.lineage,
+                batch_id=manifest.batch_id,
+                savepoint=manifest.id,
+                bytes=manifest.bytes,
+            )
+        return self._saved[home.root]
+
     def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:
         paused = self.read_pauses([view.name for view in views])
         return [
@@ -136,15 +172,3 @@ def _begin_of(oldest: int | None, marks: Sequence[Mark]) -> int | None:
     """Return the begin of the history. ``oldest``: its oldest record, which may be a whole hour of figures."""
     is_first = bool(marks) and oldest is not None and oldest <= marks[0].at < oldest + HOUR
     return marks[0].at if is_first else oldest
-
-
-def _savepoints(view: StreamView) -> set[str] | None:
-    if view.home is None:
-        return set()
-    folder = locate_data(view.home).savepoints
-    if not isinstance(folder, Path):  # the page's host needs no key for the store of the data
-        return None
-    try:
-        return {entry.name for entry in list_entries(folder)}
-    except OSError:
-        return None

@@ -24,6 +24,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval, withdraw_list_approval
 from sessionizer.counts import count_text
+from sessionizer.deployment.differences import Difference, describe_differences, describe_hindrance
 from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
@@ -63,6 +64,8 @@ class ApprovalSettings:
         )
 
 
+SHOWN_PLAN: Final = "plan"
+"""XCom key of the plan that a user is asked about."""
 log = logging.getLogger(__name__)
 
 
@@ -118,6 +121,7 @@ class ApprovePlan(ApprovalTask):
         """Show the plan, and park the task, unless the policy of the open window approves it."""
         request, plan = self._asked(context)
         window = window_for_approval(context, self.project, request.stream)
+        context["ti"].xcom_push(SHOWN_PLAN, plan_for_page(plan))
         show_label(context, "waits for approval" if plan.possible else "plan refused")
         if not plan.possible:
             again = "run this DAG again. If the plan changes nothing, you need not act"
@@ -275,6 +279,21 @@ def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
         reason=subject.rstrip("?"),
         what_to_do=f"read the plan, then approve or reject it: {where}",
     )
+
+
+def plan_for_page(plan: OperationRecord) -> dict[str, Any]:
+    """Return the plan as the Streams page shows it: what Airflow's page says in lines, with the differences apart."""
+    found, accepted = [Difference.from_json(each) for each in plan.differences], plan.request.get("accept") or []
+    apart = {line.strip() for line in (*describe_differences(found), describe_hindrance(found, accepted) or "")}
+    told, *lines = plan.text.splitlines()
+    return {
+        "digest": plan.digest,
+        "possible": plan.possible,
+        "title": told,
+        "lines": [line.strip() for line in lines if line.strip() not in apart],
+        "differences": [*plan.differences],
+        "accepted": [*accepted],
+    }
 
 
 def subject_of(plan: OperationRecord) -> str:

@@ -17,6 +17,7 @@ from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.waiting import UpgradeState, find_waiting, open_by_list
 from sessionizer.errors import InvalidSpec, SessionizerError, TerminalError
 from sessionizer.fleet.finding import HealthWord
+from sessionizer.fleet.waves import state_after_run
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import check_name
 from sessionizer.state.commands.registry import COMMANDS
@@ -28,7 +29,7 @@ from sessionizer_airflow.operating.approval import list_upgrades
 from sessionizer_airflow.operating.request import Request, form_fields, id_of_run
 from sessionizer_airflow.operating.results import CARRY_OUT, DONE
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.operators.scheduled import LABEL, state_after_run
+from sessionizer_airflow.operators.scheduled import LABEL
 from sessionizer_airflow.project import PLATFORM, Project
 
 POLL_SECONDS: Final = 10

@@ -25,6 +25,7 @@ from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.deployment.waiting import Opening, find_waiting, open_by_list, open_by_window
 from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
+from sessionizer.fleet.waves import OF_LIST, OF_WINDOW
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.home.json_record import JsonObject
 from sessionizer.home.stream_home import StreamHome
@@ -35,7 +36,7 @@ from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
-from sessionizer_airflow.project import OF_LIST, OF_WINDOW, OPERATE, UPGRADE, Project
+from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""

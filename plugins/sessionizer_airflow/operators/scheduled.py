@@ -5,43 +5,30 @@ A waiting upgrade is told once, and begun in the maintenance window of its spec.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, Context
 
-from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
-    APPROVED_UPGRADE,
     RUN_OF_WINDOW,
-    SUPERVISION_FILE,
     TOLD_OF_UPGRADE,
-    DesiredState,
-    read_desired,
 )
-from sessionizer.control.status.driver_status import read_driver
 from sessionizer.deployment.waiting import (
-    Member,
     Opening,
     Pace,
-    UpgradeState,
     WaitingUpgrade,
     choose_next,
-    decide_upgrade,
     find_waiting,
-    open_by_list,
-    open_by_window,
     what_follows,
 )
 from sessionizer.errors import SessionizerError
-from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.fleet.waves import Turn, find_turn, is_ready
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
-from sessionizer.lineage.canary.canary_record import examine_canary
-from sessionizer.lineage.canary.judge import CanaryOutcome
-from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement, judge_stream, prune_scheduled, reason
@@ -51,7 +38,7 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.project import OF_LIST, OF_WINDOW, Project
+from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -179,30 +166,24 @@ def runs_to_begin(
     with an open window, or approved in a list, take turns. ``state_of`` returns Airflow's state of the run of an id,
     None if there is none.
     """
-    members, runs = list[Member](), dict[str, dict[str, Any]]()
+    turns, runs = list[Turn](), dict[str, dict[str, Any]]()
     for name, spec in survey_streams(project.streams).specs.items():
         home = project.home_of(name)
         waiting = find_waiting(home, spec)
         if waiting is None:
             TOLD_OF_UPGRADE.forget(home)
         try:
-            now = epoch_ms()
-            if waiting is not None and read_desired(home).state is DesiredState.RUNNING and not pending_operation(home):
+            if waiting is not None and is_ready(home, waiting):
                 _tell_of(home, spec, waiting, say, tell)
-                opening = decide_upgrade(now, spec.upgrades, waiting)
-                if opening is not None:
-                    runs[name] = _run_of(spec, waiting, opening)
-            # an upgrade that is done holds the next wave back until its stream works
-            approval = APPROVED_UPGRADE.of(home).read() if waiting is None else waiting.approval
-            opening = open_by_list(now, approval) or open_by_window(now, spec.upgrades)
-            state = None if opening is None else _state_within(opening, home, runs.get(name), state_of)
+            turn = find_turn(home, spec, waiting, state_of, epoch_ms())
         except SessionizerError as error:  # the other streams go on
             say(f"{name}: {error}")
             continue
-        if opening is not None and state is not None:
-            asks = opening.approver is None
-            members.append(Member(stream=name, wave=spec.upgrades.wave, state=state, asks=asks))
-    chosen = choose_next(members, Pace.from_environment())
+        if turn is not None:
+            turns.append(turn)
+            if turn.run is not None and turn.begins is not None:
+                runs[name] = _run_of(spec, turn.run, turn.begins)
+    chosen = choose_next(turns, Pace.from_environment())
     if chosen.held is not None:
         say(chosen.held)
     for name in chosen.begin:
@@ -224,45 +205,11 @@ def _tell_of(
         tell(Alert(stream=home.name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
 
 
-def _state_within(
-    opening: Opening, home: StreamHome, run: Mapping[str, Any] | None, state_of: Callable[[str], str | None]
-) -> UpgradeState | None:
-    """Return the state of the upgrade in the ``opening``. None if nothing begins and nothing has begun in it.
-
-    ``run``: the one that may begin. Another one than that of before is a new edit, so it waits again.
-    """
-    now, begun = epoch_ms(), RUN_OF_WINDOW.newest(home)
-    state = state_of(begun) if begun is not None and begun.endswith(_end_of_id(opening.until)) else None
-    if state in {"queued", "running"}:
-        return UpgradeState.RUNS
-    if state is None or (run is not None and run["trigger_run_id"] != begun):
-        return None if run is None else UpgradeState.WAITS
-    return UpgradeState.FAILED if state == "failed" else state_after_run(home, now, still_waits=run is not None)
-
-
-def state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
-    """Return whether the stream works after its run. One that ``still_waits`` was rejected or rolled back."""
-    operations = read_operations(home)
-    if still_waits:
-        is_back = bool(operations) and operations[-1].verb == Rollback.name
-        return UpgradeState.FAILED if is_back else UpgradeState.DONE
-    canary, supervised = examine_canary(home), SUPERVISION_FILE.of(home).read()
-    has_failed = canary is not None and canary.outcome is CanaryOutcome.FAILED
-    if has_failed or (supervised is not None and supervised.given_up):
-        return UpgradeState.FAILED
-    if read_desired(home).state is not DesiredState.RUNNING:
-        return UpgradeState.DONE
-    works = read_driver(home, now).works and (canary is None or canary.is_settled)
-    return UpgradeState.DONE if works else UpgradeState.RUNS
-
-
-def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, opening: Opening) -> dict[str, Any]:
-    """Return the run, whose id is the same for the same differences in the same opening."""
+def _run_of(spec: StreamSpec, run: str, opening: Opening) -> dict[str, Any]:
     command = Upgrade.make_for_window(spec.upgrades)
     given = {name: (getattr(command, name), option.default) for name, option in command.options().items()}
-    begin = OF_LIST if opening.of_list else OF_WINDOW
     return {
-        "trigger_run_id": f"{begin}{spec.name}__{waiting.digest}{_end_of_id(opening.until)}",
+        "trigger_run_id": run,
         "conf": {
             "verb": Upgrade.name,
             "stream": spec.name,
@@ -270,8 +217,3 @@ def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, opening: Opening) -> dict
             **{name: value for name, (value, default) in given.items() if value != default},
         },
     }
-
-
-def _end_of_id(until_ms: int) -> str:
-    """Return the end of the ids of all runs of a window, or of an approved list."""
-    return f"__{moment_text(until_ms).removesuffix(' UTC').replace(' ', 'T')}"

@@ -43,7 +43,8 @@ FORGED = """(async () => {
   return Promise.all([send('application/json', 'cors'), send('text/plain', 'no-cors')].map((sent) => sent.then(() => 'sent', () => 'refused')));
 })()"""  # noqa: E501
 TABS = {"dag": "", "run": "/runs/{run}", "task": "/runs/{run}/tasks/supervise"}
-SIZES = ((375, 800), (1280, 900), (2560, 1400))
+SIZES = ((375, 800), (768, 1024), (1440, 900), (2560, 1400))
+OVERFLOW = "Math.max(0, e.scrollWidth - e.clientWidth)"
 
 
 @pytest.fixture(scope="module")
@@ -171,12 +172,20 @@ def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: 
     user.open_tab()
     user.act("Upgrade …", why="a column more")
     user.browser.wait_for_text("approve: plan refused", 300)
-    user.browser.wait_for_text("mapping.payload.agent")
-    user.browser.wait_for_text("What to do")
-    user.see("refused")
-    user.close_cards()
-    user.act("Upgrade …", accept="mapping.payload.agent")
-    assert "mapping.payload.agent" in user.read_plan()
+    (told,) = user.browser.says("dialog .change")
+    assert "--accept" not in told, "what the dialog does is not typed"
+    assert user.browser.says("dialog .change button.primary", "e.disabled") == [True]
+    for width, height in SIZES:
+        user.browser.show_as(width, height)
+        assert user.browser.says("html, dialog", OVERFLOW)[-2:] == [0, 0], width
+        user.see(f"refused {width}")
+    user.browser.show_as(1280, 900)
+    user.click("dialog input[name=accept][value='mapping.payload.agent']")
+    user.click("dialog button.primary", "Plan again with these")
+    plan = user.read_plan()
+    assert "partial, accepted" in plan
+    assert user.newest_run["conf"] == {"stream": "clicks", "why": "a column more", "accept": "mapping.payload.agent"}
+    user.see("accepted")
     user.click_answer("Reject", "rejected")
     user.close_cards()
     user.write_spec(MEASURED)
@@ -277,7 +286,9 @@ def test_of_two_plans_the_later_answer_changes_nothing(user: PageUser) -> None:
     platform.run_now("clicks.stop")
     wait_until(partial(has_stopped, platform, uid), 120, "a stream that has stopped")
     user.act("Restore …", why="one")
+    user.close_cards()
     user.act("Restore …", why="two")
+    user.close_cards()
     wait_until(lambda: len(browser.says(".plan")) == 2, 300, "two plans")
     user.read_plan()
     user.see("two plans")

@@ -23,6 +23,7 @@ FLAGS = (
     "--no-first-run", "--remote-debugging-port=0", "--window-size=1400,1000",
 )  # fmt: skip
 ANSWER_SECONDS = 30.0
+NAVIGATED = "Inspected target navigated or closed"
 CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
 # a page of ours is in a frame of Airflow's
 PAGES = "[document, ...[...document.querySelectorAll('iframe')].map((e) => e.contentDocument).filter(Boolean)]"
@@ -136,6 +137,8 @@ class Browser:
         while True:
             told = json.loads(self.connection.recv(timeout=ANSWER_SECONDS))
             if told.get("id") == number:
+                if told.get("error", {}).get("message") == NAVIGATED:
+                    return {}  # the answer was lost with the page that was asked
                 assert "error" not in told, told
                 result: dict[str, Any] = told["result"]
                 return result

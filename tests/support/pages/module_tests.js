@@ -1,5 +1,5 @@
 // Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
-import { Airflow, Changes, actionsOf, confOf, dagOf, errorsOf, fieldsOf, parsePlan, reasonAgainst, refusalOf, restore, stepsOf } from '/assets/changes.js';
+import { Airflow, Changes, actionsOf, confOf, dagOf, differencesOf, errorsOf, fieldsOf, reasonAgainst, refusalOf, restore, stepsOf } from '/assets/changes.js';
 import { Charts, Timeline } from '/assets/charts.js';
 import { el, show } from '/assets/dom.js';
 import { EVERY_MS, Feed, PARTS_EVERY_MS, PART_LATE_MS, PATIENCE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/feed.js';
@@ -142,11 +142,8 @@ test('a part of Airflow that is late is called silent only by its own threshold'
   equal(silentParts({ scheduler: { status: 'unhealthy', latest_scheduler_heartbeat: null } }, 71000)[0].includes('scheduler is silent.'), true);
 });
 
-test('a plan out of the text of its approval', () =>
-  equal(parsePlan('**restore clicks\\-1**\n\n- rows: 3\n- to `a`\n\nDigest `x`. **Approve** runs it.\n'), { title: 'restore clicks-1', lines: ['rows: 3', 'to `a`'], rest: 'Digest `x`. Approve runs it.' }));
-test('a text without a plan', () => equal(parsePlan(null), { title: '', lines: [], rest: '' }));
 test('the steps of a run', () => {
-  const steps = (run, states, plan) => stepsOf({ run, states, plan }).steps.map(({ word }) => word);
+  const steps = (run, states, question) => stepsOf({ run, states, question }).map(({ word }) => word);
   equal(steps({ state: 'running' }, { plan: 'running' }, null), ['running', 'next', 'next']);
   equal(steps({ state: 'running' }, { plan: 'success', approve: 'awaiting_input', savepoint: 'skipped' }, {}), ['done', 'waits for you', 'next']);
   equal(steps({ state: 'success', conf: { verb: 'savepoint' } }, { savepoint: 'success' }, null), ['done']);
@@ -154,12 +151,11 @@ test('the steps of a run', () => {
   equal(steps({ state: 'success' }, { plan: 'success', approve: 'success', carry_out: 'success' }, null), ['done', 'approved', 'done']);
   equal(steps({ state: 'failed' }, { plan: 'failed', approve: 'upstream_failed', carry_out: 'upstream_failed' }, null), ['failed', 'not reached', 'not reached']);
   const refused = { run: { state: 'failed' }, states: { plan: 'success', approve: 'failed', carry_out: 'upstream_failed' }, isRefused: true };
-  equal(stepsOf(refused).steps.map(({ word }) => word), ['done', 'plan refused', 'not reached']);
-  equal([stepsOf({ run: { state: 'failed' }, states: {} }).isOver, stepsOf({ run: { state: 'queued' }, states: {} }).isOver], [true, false]);
+  equal(stepsOf(refused).map(({ word }) => word), ['done', 'plan refused', 'not reached']);
 });
 test('a step that waits for a full pool says so', () => {
   const pool = { name: 'commands', slots: 1, occupied_slots: 1, open_slots: 0 };
-  const word = (state, found) => stepsOf({ run: { state: 'running' }, states: { plan: state }, plan: null, pool: found }).steps[0].word;
+  const word = (state, found) => stepsOf({ run: { state: 'running' }, states: { plan: state }, pool: found })[0].word;
   equal(['scheduled', 'queued'].map((state) => word(state, pool)), Array(2).fill('waits for pool commands (1 of 1 in use)'));
   equal([word('scheduled', { ...pool, slots: 2, open_slots: 1 }), word('scheduled', null), word('running', pool)], ['next', 'next', 'running']);
 });
@@ -168,8 +164,8 @@ test('why a run failed is the end of its log', () => {
   equal([errorsOf(lines.map(([level, event]) => ({ level, event }))), errorsOf([])], [['refused:\na: 1', 'What to do: put it back'], []]);
 });
 test('a plan waits for the user only if they may answer it', () => {
-  const waiting = { run: { state: 'running' }, states: { approve: 'awaiting_input' }, plan: {} };
-  equal([true, false].map((may) => stepsOf(waiting, may).steps[1].word), ['waits for you', 'waits for another user']);
+  const waiting = { run: { state: 'running' }, states: { approve: 'awaiting_input' }, question: {} };
+  equal([true, false].map((may) => stepsOf(waiting, may)[1].word), ['waits for you', 'waits for another user']);
 });
 test('a paused DAG is named, and not run', async () => {
   const asked = [];
@@ -195,20 +191,75 @@ test('an answer that another user gave first is told as theirs', async () => {
   const changes = changesOf(['operate']);
   changes.airflow.answer = async () => ({ ok: false, status: 409, text: 'x' });
   const [said, button] = [el('p'), el('button')];
-  await changes.answer(change('1').run, 'Reject', [button], said);
+  await changes.answer(change('1').run, 'Reject', plan(), [button], said);
   equal([said.textContent.includes('Another user'), button.disabled], [true, true]);
   changes.node.remove();
 });
+const agent = { name: 'mapping.payload.agent', kind: 'column added', before: null, now: 'device', verdict: 'partial', reason: 'null before', remedy: '', must_be_accepted: true };
+const gap = { name: 'rules.gap_timeout', kind: 'gap changed', before: '1 hour', now: '2 hours', verdict: 'in place', reason: '', remedy: '', must_be_accepted: false };
+const plan = (facts) => ({ digest: 'd1', possible: true, title: 't', lines: [], differences: [agent, gap], accepted: [], ...facts });
 test('what a user must accept for an upgrade is a box for each difference', () => {
   const upgrade = { key: 'upgrade' };
-  const differences = [{ name: 'mapping.payload.agent', kind: 'column added', reason: 'null before' }, { name: 'spark', kind: 'Spark line changed', reason: '' }];
-  const form = el('form', {}, fieldsOf(upgrade, { to_accept: differences }).map(([, label, input]) => el('label', {}, input, label)), el('input', { name: 'why', value: ' w ' }));
+  const form = el('form', {}, fieldsOf(upgrade, { differences: [agent, gap, { ...agent, name: 'spark' }] }).map((each) => (each instanceof Node ? each : each[2])), el('input', { name: 'why', value: ' w ' }));
   equal(confOf(upgrade, 'clicks', form), { stream: 'clicks', why: 'w' });
   for (const each of form.querySelectorAll('[name=accept], [name=prove]')) each.checked = true;
   equal(confOf(upgrade, 'clicks', form), { stream: 'clicks', accept: 'mapping.payload.agent\nspark', prove: true, why: 'w' });
 });
-function changesOf(mayAnswer) {
-  const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', mayAnswer, async () => {});
+test('a savepoint is chosen from a list with its time, batch, kind and size', () => {
+  const mark = (savepoint, at) => ({ savepoint, at, batch_id: at, what: 'native', bytes: 2.5e6, text: '' });
+  const [[, , select]] = fieldsOf(restore, { savepoints: [mark('a', 1), mark('b', 2)] }, 'a');
+  equal([[...select.options].map(({ value }) => value), select.value, select.selectedOptions[0].textContent.includes('batch 1 · native · 2.5 MB · a')], [['b', 'a'], 'a', true]);
+});
+test('a plan that needs more is made again in its dialog with the boxes that were ticked', async () => {
+  const dialog = document.body.appendChild(el('dialog'));
+  const [changes, asked] = [changesOf([]), []];
+  Object.assign(changes.airflow, { host: { upgrade: 'upgrade' }, run: async (dag, conf) => asked.push(conf) && { ok: true, found: { ...change('2').run, conf } } });
+  const refused = { isRefused: true, plan: plan({ possible: false, accepted: ['spark'], differences: [agent, gap, { ...agent, name: 'spark' }] }) };
+  const run = { ...change('1').run, state: 'failed', conf: { stream: 'clicks', accept: 'spark', why: 'w' } };
+  dialog.showModal();
+  changes.add(run, dialog);
+  changes.shown.set('1', change('1', { run, ...refused, states: { approve: 'failed' } }));
+  changes.render();
+  const again = dialog.querySelector('button.primary');
+  equal([dialog.querySelectorAll('[name=accept]').length, again, changes.node.childElementCount], [1, null, 0]);
+  changes.may.operate = true;
+  changes.cards.get('1').shownKey = null;
+  changes.render();
+  const button = dialog.querySelector('button.primary');
+  equal(button.disabled, true);
+  dialog.querySelector('[name=accept]').click();
+  equal(button.disabled, false);
+  await button.onclick();
+  equal([asked, dialog.querySelectorAll('.change').length, [...changes.shown.keys()]], [[{ stream: 'clicks', accept: 'spark\nmapping.payload.agent', why: 'w' }], 1, ['2']]);
+  dialog.addEventListener('close', () => changes.release(dialog));
+  dialog.close();
+  await new Promise((done) => setTimeout(done, 50));
+  equal([dialog.childElementCount, changes.node.childElementCount], [0, 1]);
+  dialog.remove();
+  changes.end();
+  changes.node.remove();
+});
+test('only the plan that was shown is approved', async () => {
+  const changes = changesOf(['operate']);
+  const sent = [];
+  Object.assign(changes.airflow, { plan: async () => plan({ digest: 'd2' }), answer: async (run, option) => sent.push(option) && { ok: true } });
+  const said = el('p');
+  await changes.answer(change('1').run, 'Approve', plan(), [], said);
+  equal([sent, said.textContent.includes('not the plan any more')], [[], true]);
+  changes.airflow.plan = async () => plan();
+  await changes.answer(change('1').run, 'Approve', plan(), [], said);
+  equal(sent, ['Approve']);
+  changes.end();
+  changes.node.remove();
+});
+test('a difference is never markup, and has its box only while it is open', () => {
+  const list = (...given) => el('ul', {}, differencesOf(...given));
+  const hostile = { ...agent, name: '<img src=x>', reason: '<b>r</b>', before: '<i>' };
+  equal([list([hostile], [], 'x').querySelectorAll('img, b b, i').length, list([agent], [], 'x').querySelectorAll('input').length], [0, 1]);
+  equal([list([agent], [agent.name], 'x'), list([agent], [], null), list([gap], [], 'x')].map((each) => each.querySelectorAll('input').length), [0, 0, 0]);
+});
+function changesOf(approve) {
+  const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', { approve }, async () => {});
   changes.end();
   document.body.append(changes.node);
   return changes;
@@ -243,10 +294,10 @@ test('the page has what a step made before its card says that it is done', async
   changes.node.remove();
 });
 test('only plans of the DAGs that a user may answer have buttons', () => {
-  const plan = { created_at: 'now', subject: 's', body: '' };
+  const question = { created_at: 'now', subject: 's' };
   const buttons = ['operate', 'upgrade'].map((dag) => {
     const changes = changesOf([dag]);
-    changes.shown.set('1', change('1', { plan, states: { approve: 'awaiting_input' } }));
+    changes.shown.set('1', change('1', { question, plan: plan(), states: { approve: 'awaiting_input' } }));
     changes.render();
     changes.node.remove();
     return changes.node.querySelectorAll('.plan button').length;
@@ -258,7 +309,7 @@ test('the buttons are the actions that the server names', () => {
   equal([labels(['start', 'restore', 'rollback'], false), labels(['stop', 'rollback', 'promote'], true)], [['Start', 'Restore …', 'Roll back …', 'Test the alerts'], ['Stop', 'Reject the canary …', 'Promote', 'Test the alerts']]);
 });
 test('a start and a stop tell their outcome', () => {
-  const steps = (dag, state, states) => stepsOf({ run: { dag_id: dag, state, conf: {} }, states }).steps.map(({ name, word }) => `${name}: ${word}`);
+  const steps = (dag, state, states) => stepsOf({ run: { dag_id: dag, state, conf: {} }, states }).map(({ name, word }) => `${name}: ${word}`);
   equal([steps('clicks.start', 'failed', { start: 'failed' }), steps('clicks.stop', 'success', { stop: 'success' })], [['start: failed'], ['stop: done']]);
 });
 test('what to do is a button if the page can do it, and a command otherwise', () => {

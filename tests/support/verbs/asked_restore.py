@@ -32,7 +32,9 @@ APPROVED = replace(PLAN, step=OperationStage.APPROVED, by="alice (Airflow)")
 
 def context(form: dict[str, Any], **more: Any) -> Any:
     run = SimpleNamespace(run_after=RUN_AFTER, run_type="manual", triggering_user_name="olga")
-    return {"run_id": RUN, "params": form, "dag_run": run, **more}
+    kept: dict[str, Any] = {}
+    task = SimpleNamespace(xcom_push=kept.__setitem__, kept=kept)
+    return {"run_id": RUN, "params": form, "dag_run": run, "ti": task, **more}
 
 
 def operation(identity: str, digest: str, outcome: Ending | None, at: int) -> OperationRecord:

@@ -4,6 +4,7 @@ import json
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -154,8 +155,34 @@ def test_differences_that_a_user_must_accept_are_named() -> None:
         for name, verdict in (("rules.gap_timeout", Verdict.IN_PLACE), ("mapping.key", Verdict.PARTIAL))
     )
     view = StreamView(name="clicks", waiting=WaitingUpgrade(stream="clicks", digest="d", differences=(key, gap)))
-    told = stream_document(view, Past(history=History(), marks=[], savepoints=None, lineages={}), 9, SAMPLE_MS)
-    assert told["to_accept"] == [{"name": "mapping.key", "kind": "changed", "reason": "open sessions split"}]
+    told = stream_document(view, Past(history=History(), marks=[], savepoints=[], lineages={}), 9, SAMPLE_MS)
+    found = [(each["name"], each["verdict"], each["must_be_accepted"]) for each in told["differences"]]
+    assert found == [("mapping.key", "partial", True), ("rules.gap_timeout", "in place", False)]
+
+
+def test_savepoints_are_listed_whose_marks_are_over(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7)
+    for name in ("new", "old", "begun", "removed"):
+        mounted(home.savepoints / name).mkdir(parents=True)
+    for name, at in (("new", epoch_ms()), ("removed", epoch_ms())):
+        add_mark(home, Mark(kind=MarkKind.SAVEPOINT, at=at, what="native", savepoint=name, batch_id=7, bytes=9))
+    mounted(home.savepoints / "removed").rmdir()
+    kept = SimpleNamespace(id="old", batch_at=5, batch_id=3, kind="canonical", lineage="l", bytes=8)
+    read: list[str] = []
+    monkeypatch.setattr(
+        "sessionizer.page.reader.read_manifest",
+        lambda home: read.append(home.id) or (kept if home.id == "old" else None),
+    )
+    reader = PageReader(platform.home, platform.streams)
+    for _ in range(2):
+        told = reader.stream("clicks", SAMPLE_MS)
+        assert told is not None
+        found = [
+            tuple(each[name] for name in ("savepoint", "what", "batch_id", "bytes")) for each in told["savepoints"]
+        ]
+        assert found == [("old", "canonical", 3, 8), ("new", "native", 7, 9)]
+    assert sorted(read) == ["begun", "begun", "old"], "a manifest is read once, unless it is not there yet"
 
 
 def test_a_broken_spec_and_no_stream_at_all(platform: Platform) -> None:

@@ -9,7 +9,7 @@ import getpass
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from inspect import Parameter, Signature
@@ -276,7 +276,7 @@ class CommandCourse(ABC, Generic[Asked]):
                 typer.echo(typed.complete(line))
             if plan.is_possible and shared.approve != plan.digest and self.asked is None:
                 typer.echo(f"to run it: the same command with --approve {plan.digest}")
-        self._keep(plan, plan.leaves, lines, possible=plan.is_possible)
+        self._keep(plan, plan.leaves, lines, plan.to_json().get("differences", ()), possible=plan.is_possible)
         return self.is_approved(plan)
 
     def plan_without_spark(self, make: Callable[[], Plan[Any]]) -> bool:
@@ -324,7 +324,15 @@ class CommandCourse(ABC, Generic[Asked]):
                 record = replace(record, id=asked.id, text=asked.text, planned_at=asked.planned_at)
         return carry_out(self.where, record, self.why, self.shared.wait, runner)
 
-    def _keep(self, plan: Decided, leaves: tuple[str, int], lines: list[str], *, possible: bool) -> None:
+    def _keep(
+        self,
+        plan: Decided,
+        leaves: tuple[str, int],
+        lines: list[str],
+        differences: Iterable[Mapping[str, Any]] = (),
+        *,
+        possible: bool,
+    ) -> None:
         """Keep the plan of a request, unless it has one. A plan that a user has seen must not be replaced."""
         if self.asked is None or self.asked.step is not OperationStage.REQUESTED:
             return
@@ -338,6 +346,7 @@ class CommandCourse(ABC, Generic[Asked]):
             text="\n".join(lines),
             planned_at=epoch_ms(),
             decided=plan.decided,
+            differences=tuple(differences),
             lineage_from=leaves[0],
             batch_from=leaves[1],
         )

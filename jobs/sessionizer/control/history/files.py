@@ -52,7 +52,7 @@ class MarkKind(StrEnum):
 class Mark(JsonRecord):
     """An event at ``at`` (epoch ms). ``what`` is its name in a word: a verb, a cause, a verdict, a kind of alert.
 
-    ``text`` has the details, ``uid`` the driver, ``by`` the user who approved it.
+    ``text`` has the details, ``uid`` the driver, ``by`` the user who approved it. ``bytes``: size of a savepoint.
     """
 
     kind: MarkKind
@@ -63,6 +63,7 @@ class Mark(JsonRecord):
     batch_id: int | None = None
     uid: str | None = None
     savepoint: str | None = None
+    bytes: int | None = None
     by: str | None = None
 
 

@@ -73,6 +73,7 @@ class OperationRecord(JsonRecord):
 
     Of its plan: the ``digest``, the ``text`` in lines for people, whether it was ``possible``, and ``planned_at``
     (epoch ms), 0 if a command was approved as it was typed. ``decided`` has the fields that the digest covers.
+    ``differences``: those that the text names, as JSON of ``deployment.differences``.
     ``savepoint``: the one that it uses, if any. A user approved it (``by``) at ``begun_at`` (epoch ms), before that the
     time of the request. ``asked_at``: when it asked for the stream, for which it waits. None: no try waits.
 
@@ -94,6 +95,7 @@ class OperationRecord(JsonRecord):
     possible: bool = True
     planned_at: Moment = 0
     decided: Mapping[str, Any] = field(default_factory=dict)
+    differences: tuple[Mapping[str, Any], ...] = ()
     savepoint: str = ""
     lineage_from: str = ""
     batch_from: int = -1

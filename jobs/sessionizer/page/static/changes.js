@@ -1,5 +1,6 @@
 // Airflow's own API, asked with the user's session: it checks the user's rights on each DAG again.
 import { el, openInHost, show } from './dom.js';
+import { bytes, moment } from './format.js';
 
 const PATIENCE_MS = 8000;
 const SIGN_IN = 'Airflow does not know you any more. Sign in again, then reload this page';
@@ -58,24 +59,33 @@ export class Airflow {
     return `/dags/${run.dag_id}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
   }
 
-  // The run as it is now, the states of its tasks, its plan while that waits for an answer, why it failed, and the pool
-  // of a task that is due.
+  // The run as it is now, the states of its tasks, its plan, the question to the user while that waits for an answer,
+  // why it failed, and the pool of a task that is due.
   async look(run) {
     const [now, tasks] = await Promise.all([this.call('GET', this.path(run)), this.call('GET', `${this.path(run)}/taskInstances`)]);
     if (!now.ok || !tasks.ok) return null;
     const states = Object.fromEntries(tasks.found.task_instances.map((task) => [task.task_id, task.state]));
     const due = tasks.found.task_instances.find((task) => task.state === 'scheduled' || task.state === 'queued');
     const pool = due ? await this.call('GET', `/pools/${encodeURIComponent(due.pool)}`) : null;
-    const plan = states.approve === 'awaiting_input' ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
+    const waits = states.approve === 'awaiting_input';
+    const asked = waits ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
+    const question = asked && asked.ok && !asked.found.response_received ? asked.found : null;
+    const plan = question || states.approve === 'failed' ? await this.plan(run) : null;
     const isRefused = tasks.found.task_instances.some((task) => task.task_id === 'approve' && task.state === 'failed' && (task.rendered_map_index || '').endsWith(REFUSED));
     const failed = now.found.state === 'failed' && tasks.found.task_instances.find((task) => task.state === 'failed');
-    return { run: now.found, states, isRefused, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, pool: pool && pool.ok ? pool.found : null, failure: failed ? await this.failure(run, failed) : [] };
+    return { run: now.found, states, isRefused, plan, question, pool: pool && pool.ok ? pool.found : null, failure: failed ? await this.failure(run, failed) : [] };
   }
 
   // Why a task failed and what to do: the last two errors of its log. Nothing for a user who may not read it.
   async failure(run, { task_id: task, try_number: number }) {
     const log = await this.call('GET', `${this.path(run)}/taskInstances/${task}/logs/${number}?full_content=true`);
     return log.ok ? errorsOf(log.found.content) : [];
+  }
+
+  // The plan of a run, which the task of its approval keeps. Null for a user who may not read it.
+  async plan(run) {
+    const kept = await this.call('GET', `${this.path(run)}/taskInstances/approve/xcomEntries/plan`);
+    return kept.ok ? kept.found.value : null;
   }
 
   answer(run, option) {
@@ -90,22 +100,11 @@ export const textOf = (detail) => (typeof detail === 'string' ? detail : Array.i
 
 export const errorsOf = (lines) => lines.filter((line) => line.level === 'error').map((line) => line.event.replace(/\n +/g, '\n')).slice(-2);
 
-// The text of an approval, which is Markdown of ours, as {title, lines, rest}.
-export function parsePlan(body) {
-  const plain = (line) => line.replace(/\\(.)/g, '$1');
-  const lines = (body || '').split('\n').map((line) => line.trim()).filter(Boolean);
-  return {
-    title: plain((lines[0] || '').replace(/^\*\*|\*\*$/g, '')),
-    lines: lines.slice(1).filter((line) => line.startsWith('- ')).map((line) => plain(line.slice(2))),
-    rest: lines.slice(1).filter((line) => !line.startsWith('- ')).map((line) => plain(line.replace(/\*\*/g, ''))).join(' '),
-  };
-}
-
 // What a run was asked for: the verb of its form, else the name of its DAG behind the dot.
 export const verbOf = ({ conf, dag_id: dag = '' }) => (conf && conf.verb) || dag.split('.').pop();
 
-// Where a run is: a few words for each step, and whether it is over.
-export function stepsOf({ run, states, plan, pool, isRefused }, mayAnswer = true) {
+// Where a run is: a few words for each step.
+export function stepsOf({ run, states, question, pool, isRefused }, mayAnswer = true) {
   const direct = ['savepoint', 'promote', 'test_alert', 'start', 'stop'].find((name) => name === verbOf(run));
   const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
   const words = { success: 'done', failed: 'failed', upstream_failed: 'not reached', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
@@ -115,8 +114,7 @@ export function stepsOf({ run, states, plan, pool, isRefused }, mayAnswer = true
   // a rejected plan is a success of its task, after which the others are skipped
   const answered = isRefused ? REFUSED : states.approve === 'success' && (states.carry_out === 'skipped' ? 'rejected' : 'approved');
   const wordOf = (name) => (name === 'approve' && answered) || words[states[name]] || (states[name] === 'scheduled' || states[name] === 'queued' ? due : 'next');
-  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : wordOf(name) }));
-  return { steps, isOver: run.state === 'success' || run.state === 'failed' };
+  return names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && question ? waits : wordOf(name) }));
 }
 
 // Changes of the stream's state that are under way: each with its plan, its answer and its steps.
@@ -125,16 +123,17 @@ const EVERY_MS = 3000;
 const QUIET_MS = 10000; // while nothing is under way
 const READ_FIRST_MS = 3000; // Airflow may lose an answer that comes within a second of the question
 
-const stepWords = (change) => (change ? stepsOf(change).steps.map(({ word }) => word).join() : '');
+const stepWords = (change) => (change ? stepsOf(change).map(({ word }) => word).join() : '');
 
 export class Changes {
-  // `mayAnswer`: ids of the DAGs whose plans the user may answer. `refresh` asks for the rest of the page again
-  constructor(airflow, stream, mayAnswer, refresh) {
-    Object.assign(this, { airflow, stream, mayAnswer, refresh });
+  // `may`: what the user may ask for, and `approve`: the DAGs whose plans they may answer. `refresh` asks for the page
+  constructor(airflow, stream, may, refresh) {
+    Object.assign(this, { airflow, stream, may, refresh });
     this.node = el('section', { class: 'changes', 'aria-label': 'Changes under way', 'aria-live': 'polite' });
     this.shown = new Map(); // by the run's id, also those that ended while the page was open
     this.since = new Map(); // by the run's id: when its plan was shown first
     this.cards = new Map(); // by the run's id: one is drawn anew only if itself changes, so that focus stays in it
+    this.held = null; // the dialog that has the card of the run which it asked for: {id, dialog}
     this.ask();
   }
 
@@ -143,12 +142,23 @@ export class Changes {
     clearTimeout(this.timer);
   }
 
-  // Show a run that this page asked for, at once.
-  add(run) {
+  // Show a run that this page asked for, at once: in the dialog, as long as that is open.
+  add(run, dialog = null) {
     this.shown.set(run.dag_run_id, { run, states: {}, plan: null });
+    if (dialog) this.held = { id: run.dag_run_id, dialog };
     this.render();
-    this.node.scrollIntoView({ block: 'center' });
+    if (!dialog) this.node.scrollIntoView({ block: 'center' });
     this.ask();
+  }
+
+  // A dialog that is closed leaves its card to the page.
+  release(dialog) {
+    if (!this.held || this.held.dialog !== dialog) return;
+    const { run } = this.shown.get(this.held.id) || {};
+    this.held = null;
+    this.cards.forEach((card) => (card.shownKey = null)); // its Close is for the dialog
+    if (run && isOver(run)) this.close(run);
+    else this.render();
   }
 
   async ask() {
@@ -158,11 +168,11 @@ export class Changes {
   }
 
   get isBusy() {
-    return [...this.shown.values()].some((change) => !stepsOf(change).isOver);
+    return [...this.shown.values()].some(({ run }) => !isOver(run));
   }
 
   async look() {
-    const open = [...this.shown.values()].filter((change) => !stepsOf(change).isOver).map((change) => change.run);
+    const open = [...this.shown.values()].map(({ run }) => run).filter((run) => !isOver(run));
     const known = new Set(open.map((run) => run.dag_run_id));
     const found = (await this.airflow.runs(this.stream)).filter((run) => !known.has(run.dag_run_id));
     const looked = (await Promise.all([...found, ...open].map((run) => this.airflow.look(run)))).filter(Boolean);
@@ -173,60 +183,106 @@ export class Changes {
   }
 
   render() {
-    for (const [id, { plan }] of this.shown) {
-      if (plan && !this.since.has(id)) this.since.set(id, Date.now());
-      if (!plan) this.since.delete(id);
+    for (const [id, { question }] of this.shown) {
+      if (question && !this.since.has(id)) this.since.set(id, Date.now());
+      if (!question) this.since.delete(id);
     }
     const changes = [...this.shown.values()].sort((one, other) => (one.run.run_after < other.run.run_after ? 1 : -1));
     const cards = changes.map((change) => this.draw(change));
-    for (const card of [...this.node.children]) if (!cards.includes(card)) card.remove();
+    const held = this.held && this.cards.get(this.held.id);
+    if (held && held.parentElement !== this.held.dialog) {
+      this.held.dialog.replaceChildren(held);
+      held.querySelector('button').focus();
+    }
+    const listed = cards.filter((card) => card !== held);
+    for (const card of [...this.node.children]) if (!listed.includes(card)) card.remove();
     // a card that is put in again would lose the focus
-    cards.forEach((card, index) => this.node.children[index] === card || this.node.insertBefore(card, this.node.children[index] || null));
+    listed.forEach((card, index) => this.node.children[index] === card || this.node.insertBefore(card, this.node.children[index] || null));
   }
 
   draw(change) {
-    const { run, states, plan, pool } = change;
+    const { run, states, plan, question, pool } = change;
     if (!this.cards.has(run.dag_run_id)) this.cards.set(run.dag_run_id, el('article'));
     const card = this.cards.get(run.dag_run_id);
     card.className = `change ${run.state}`;
-    show(card, JSON.stringify([run.state, states, plan && plan.created_at, pool && pool.occupied_slots]), () => this.card(change));
+    show(card, JSON.stringify([run.state, states, plan, question && question.created_at, pool && pool.occupied_slots]), () => this.card(change));
     return card;
   }
 
   card(change) {
-    const { run, plan, failure = [] } = change;
-    const { steps, isOver } = stepsOf(change, this.mayAnswer.includes(run.dag_id));
-    const close = el('button', { type: 'button', class: 'quiet', onclick: () => this.close(run) }, 'Close');
+    const { run, plan, question, isRefused, failure = [] } = change;
+    const steps = stepsOf(change, this.mayAnswer(run));
+    const isHeld = this.held && this.held.id === run.dag_run_id;
+    const close = isHeld || isOver(run) ? el('button', { type: 'button', class: 'quiet', onclick: () => this.close(run) }, 'Close') : null;
     const open = el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${this.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`) }, 'Open the run');
     const title = `${verbOf(run).replace('_', ' ')} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
+    const why = [run.conf.why && `Why: ${run.conf.why}`, plan && run.triggering_user_name && `Asked for by ${run.triggering_user_name}`];
+    // what the user did not accept has its boxes, which the log cannot know
+    const told = isRefused && plan ? [] : [isOver(run) ? el('p', {}, run.note || run.state) : null, failure.map((text) => el('p', { class: 'failure' }, text))];
     return [
-      el('div', { class: 'change-head' }, el('h2', {}, title), steps.map(({ name, word }) => el('span', { class: `step ${word.replace(/ /g, '-')}` }, `${name}: ${word}`)), open, isOver ? close : null),
-      run.conf.why ? el('p', { class: 'why' }, `Why: ${run.conf.why}`) : null,
-      isOver ? el('p', {}, run.note || run.state) : null,
-      failure.map((text) => el('p', { class: 'failure' }, text)),
-      plan ? this.planOf(run, plan) : null,
+      el('div', { class: 'change-head' }, el('h2', {}, title), steps.map(({ name, word }) => el('span', { class: `step ${word.replace(/ /g, '-')}` }, `${name}: ${word}`)), open, close),
+      why.filter(Boolean).map((text) => el('p', { class: 'why' }, text)), told,
+      plan ? this.planOf(run, plan, question) : question && el('p', {}, 'You may not read this plan here. Open the run.'),
     ];
   }
 
-  planOf(run, plan) {
-    const { title, lines, rest } = parsePlan(plan.body);
+  mayAnswer(run) {
+    return this.may.approve.includes(run.dag_id);
+  }
+
+  planOf(run, plan, question) {
     const said = el('p', { class: 'said', role: 'status', tabindex: '-1' });
-    const buttons = ['Approve', 'Reject'].map((option) =>
-      el('button', { type: 'button', class: option === 'Approve' ? 'primary' : null, disabled: true, onclick: () => this.answer(run, option, buttons, said) }, option));
-    const mayAnswer = this.mayAnswer.includes(run.dag_id);
-    if (mayAnswer) setTimeout(() => buttons.forEach((button) => (button.disabled = false)), READ_FIRST_MS - (Date.now() - this.since.get(run.dag_run_id)));
+    const answer = question ? this.answersOf(run, plan, said) : this.againOf(run, plan, said);
     return el(
       'div', { class: 'plan' },
-      el('h3', {}, plan.subject), el('p', {}, title), el('ul', {}, lines.map((line) => el('li', {}, line))),
-      el('p', { class: 'why' }, rest.replaceAll('`', '')), said,
-      mayAnswer ? el('div', { class: 'buttons' }, buttons) : el('p', { class: 'why' }, 'You may not answer: another user must approve or reject it.'),
+      question ? el('h3', {}, question.subject) : null, el('p', {}, plan.title),
+      el('ul', { class: 'differences' }, differencesOf(plan.differences, plan.accepted, question ? null : `again-${run.dag_run_id}`)),
+      el('ul', {}, plan.lines.map((line) => el('li', {}, line))), answer,
     );
   }
 
-  async answer(run, option, buttons, said) {
+  answersOf(run, plan, said) {
+    if (!this.mayAnswer(run)) return el('p', { class: 'why' }, 'You may not answer: another user must approve or reject it.');
+    const buttons = ['Approve', 'Reject'].map((option) =>
+      el('button', { type: 'button', class: option === 'Approve' ? 'primary' : null, disabled: true, onclick: () => this.answer(run, option, plan, buttons, said) }, option));
+    setTimeout(() => buttons.forEach((button) => (button.disabled = false)), READ_FIRST_MS - (Date.now() - this.since.get(run.dag_run_id)));
+    const terms = ' runs exactly this plan. If it has changed by then, the run fails and the stream is not changed. Without an answer it is rejected.';
+    return [el('p', { class: 'why' }, 'Approve ', el('code', {}, plan.digest), terms), said, el('div', { class: 'buttons' }, buttons)];
+  }
+
+  // A plan that needs what the user has not accepted is made again with the boxes that they tick.
+  againOf(run, plan, said) {
+    const left = plan.differences.filter((each) => each.must_be_accepted && !plan.accepted.includes(each.name));
+    const may = this.may[run.dag_id === this.airflow.host.upgrade ? 'upgrade' : 'operate'];
+    if (!left.length || !may || plan.differences.some((each) => each.verdict === 'incompatible')) return said;
+    const again = el('button', { type: 'button', class: 'primary', disabled: true }, 'Plan again with these');
+    const ticked = () => [...this.cards.get(run.dag_run_id).querySelectorAll('[name=accept]')].filter((box) => box.checked).map((box) => box.value);
+    this.cards.get(run.dag_run_id).onchange = () => (again.disabled = ticked().length < left.length);
+    const id = newId();
+    again.onclick = async () => {
+      again.disabled = true;
+      said.textContent = 'Asking Airflow …';
+      const conf = { ...run.conf, accept: [...plan.accepted, ...ticked()].join('\n') };
+      const asked = await this.airflow.run(run.dag_id, conf, id);
+      said.textContent = asked.ok ? '' : refusalOf(asked, run.dag_id);
+      again.disabled = false;
+      if (!asked.ok) return;
+      const dialog = this.held && this.held.id === run.dag_run_id ? this.held.dialog : null;
+      this.forget(run);
+      this.add(asked.found, dialog);
+    };
+    return [el('p', { class: 'why' }, 'Nothing is changed so far. Tick each difference that you accept.'), said, el('div', { class: 'buttons' }, again)];
+  }
+
+  async answer(run, option, plan, buttons, said) {
     buttons.forEach((button) => (button.disabled = true));
     said.textContent = 'Asking Airflow …';
     said.focus({ preventScroll: true }); // its button has no focus any more
+    const now = option === 'Approve' ? await this.airflow.plan(run) : plan;
+    if (!now || now.digest !== plan.digest) {
+      said.textContent = 'This is not the plan any more. It is not approved. Reload the page.';
+      return;
+    }
     const answer = await this.airflow.answer(run, option);
     if (!answer.ok) {
       const refusals = { 403: 'You may not answer this plan. It is not approved.', 409: 'Another user has answered it meanwhile.' };
@@ -240,10 +296,31 @@ export class Changes {
   }
 
   close(run) {
+    if (this.held && this.held.id === run.dag_run_id) return this.held.dialog.close();
+    this.forget(run);
+    return this.render();
+  }
+
+  forget(run) {
     this.shown.delete(run.dag_run_id);
     this.cards.delete(run.dag_run_id);
-    this.render();
   }
+}
+
+const isOver = ({ state }) => state === 'success' || state === 'failed';
+const newId = () => `page__${new Date().toISOString()}_${Math.random().toString(36).slice(2, 8)}`;
+
+// Differences with their verdicts. Those that a user must accept have a box, if `boxes` begins their ids.
+export function differencesOf(differences, accepted, boxes) {
+  const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value) ?? 'none');
+  return differences.map(({ name, kind, before, now, verdict, reason, remedy, must_be_accepted: must }, index) => {
+    const isOpen = must && boxes && !accepted.includes(name);
+    const box = isOpen ? el('input', { type: 'checkbox', id: `${boxes}-${index}`, name: 'accept', value: name }) : null;
+    const label = [el('b', {}, `${isOpen ? 'Accept ' : ''}${name}`), `: ${kind}`];
+    return el('li', {},
+      el('div', { class: 'box' }, box, box ? el('label', { for: box.id }, label) : el('span', {}, label), el('span', { class: `tag ${verdict}` }, must && !isOpen && accepted.includes(name) ? `${verdict}, accepted` : verdict)),
+      el('p', { class: 'why' }, `${text(before)} → ${text(now)}`), [reason, isOpen || verdict === 'incompatible' ? remedy : ''].filter(Boolean).map((said) => el('p', { class: 'why' }, said)));
+  });
 }
 
 // Actions are runs of DAGs. A change of the state is a plan first, which a user approves on this page or in Airflow.
@@ -294,28 +371,29 @@ function commandBar(row) {
   return el('p', { class: 'command' }, row.live ? 'To stop it: ' : 'To start it: ', el('code', {}, command));
 }
 
-export function fieldsOf(action, { savepoints, to_accept: differences }, chosen) {
+// The fields of an action as rows of [name, label, input], or as whole nodes.
+export function fieldsOf(action, { savepoints, differences }, chosen) {
   if (action.choose) {
     const options = [...savepoints].reverse().map((mark) =>
-      el('option', { value: mark.savepoint, selected: mark.savepoint === chosen }, [mark.savepoint, `batch ${mark.batch_id}`, mark.text].filter(Boolean).join(', ')));
-    return [['savepoint', 'Savepoint', el('select', { id: 'field-savepoint', name: 'savepoint' }, options)]];
+      el('option', { value: mark.savepoint, selected: mark.savepoint === chosen }, [moment(mark.at), `batch ${mark.batch_id}`, mark.what, mark.bytes ? bytes(mark.bytes) : '', mark.text, mark.savepoint].filter(Boolean).join(' · ')));
+    const ofFile = el('input', { type: 'checkbox', id: 'field-with_file', name: 'with_file' });
+    return [['savepoint', 'Savepoint', el('select', { id: 'field-savepoint', name: 'savepoint' }, options)], ['with_file', "Continue with the stream's file, not with the savepoint's spec", ofFile]];
   }
   if (action.key !== 'upgrade') return [];
   return [
-    ...differences.map(({ name, kind, reason }, index) => [
-      `accept-${index}`, `Accept ${name}: ${kind}${reason ? `. ${reason}` : ''}`, el('input', { type: 'checkbox', id: `field-accept-${index}`, name: 'accept', value: name }),
-    ]),
+    el('ul', { class: 'differences' }, differencesOf(differences, [], 'field-accept')),
     ['prove', 'Prove first: replay recorded batches before anything is changed', el('input', { type: 'checkbox', id: 'field-prove', name: 'prove' })],
   ];
 }
 
 function ask(action, found, changes, chosen) {
   const said = el('p', { class: 'said', role: 'status' });
+  const title = `${action.label.replace(' …', '')}: ${found.row.stream}`;
   const go = el('button', { type: 'submit', class: action.danger ? 'danger' : 'primary' }, action.plans ? 'Make the plan' : action.label);
   const cancel = el('button', { type: 'button', class: 'quiet', onclick: () => dialog.close() }, 'Cancel');
   const fields = fieldsOf(action, found, chosen);
   const why = el('input', { type: 'text', maxlength: '500', id: 'field-why', name: 'why', autocomplete: 'off' });
-  const id = `page__${new Date().toISOString()}_${Math.random().toString(36).slice(2, 8)}`; // one dialog asks for one run
+  const id = newId(); // one dialog asks for one run
   const submit = async (event) => {
     event.preventDefault();
     go.disabled = true;
@@ -329,25 +407,30 @@ function ask(action, found, changes, chosen) {
       said.textContent = refusalOf(answer, supervised.ok ? dagOf(action, found) : `${found.row.stream}.supervise`);
       return;
     }
-    dialog.close();
-    changes.add(answer.found);
+    if (!action.plans) dialog.close();
+    changes.add(answer.found, action.plans && dialog.open ? dialog : null);
   };
   const form = el(
     'form', { onsubmit: submit },
-    el('h2', { id: 'asked' }, `${action.label.replace(' …', '')}: ${found.row.stream}`), el('p', {}, action.text),
-    fields.map(([name, label, input]) => (input.type === 'checkbox' ? el('label', { class: 'box' }, input, label) : [el('label', { for: `field-${name}` }, label), input])),
+    el('h2', {}, title), el('p', {}, action.text),
+    fields.map((field) => (field instanceof Node ? field : fieldOf(field))),
     el('label', { for: 'field-why' }, 'Why (optional, kept with the request)'), why, said,
     el('div', { class: 'buttons' }, cancel, go),
   );
   const opener = document.activeElement;
   const close = () => {
     dialog.remove();
+    changes.release(dialog);
     // the bar may have other buttons by now
     if (!opener.isConnected) document.querySelector('.actions button:enabled')?.focus();
   };
-  const dialog = el('dialog', { 'aria-labelledby': 'asked', onclose: close }, form);
+  const dialog = el('dialog', { 'aria-label': title, onclose: close }, form);
   document.body.append(dialog);
   dialog.showModal();
+}
+
+function fieldOf([name, label, input]) {
+  return input.type === 'checkbox' ? el('label', { class: 'box' }, input, label) : [el('label', { for: `field-${name}` }, label), input];
 }
 
 // Without an answer (status 0) nobody knows whether Airflow made the run.

@@ -109,7 +109,7 @@ const perBatch = (name) => (point) => (point.batches ? point[name] / point.batch
 const ENDED_BY = 'ended_by_';
 // A count would stay if one savepoint is made and another deleted.
 const idsOf = (savepoints) => savepoints.map(({ savepoint }) => savepoint);
-export const barKey = ({ may, row, canary, savepoints, to_accept: differences }) => JSON.stringify([may, row.live, row.actions, canary, idsOf(savepoints), differences]);
+export const barKey = ({ may, row, canary, savepoints, differences }) => JSON.stringify([may, row.live, row.actions, canary, idsOf(savepoints), differences]);
 const DRAWN_FIRST = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes'];
 
 // The series of closed sessions, one for each reason in the fields of the history.
@@ -181,7 +181,7 @@ export class StreamView {
     this.charts = new Charts(chartsOf(found.history, found.row.trigger_ms), choose);
     this.timeline = new Timeline(choose);
     this.airflow = new Airflow(found.host);
-    this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve, () => this.again()) : null;
+    this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may, () => this.again()) : null;
     this.parts = Object.fromEntries(PARTS.map((name) => [name, el('div', { class: name })]));
     this.panels = found.may.rows === false ? null : new Panels(`${found.row.stream}.supervise`, () => this.span);
     this.spans = el('div', { class: 'spans', role: 'group', 'aria-label': 'Time shown' });

@@ -190,6 +190,7 @@ class SavepointWriter:
             lineage=manifest.lineage,
             batch_id=manifest.batch_id,
             savepoint=manifest.id,
+            bytes=manifest.bytes,
         )
 
     def _explained(self, error: Exception) -> Exception:
