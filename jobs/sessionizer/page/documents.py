@@ -12,7 +12,10 @@ from sessionizer.control.records.driver_records import ON_PAGE, Heartbeat, Phase
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.deployment.waiting import NextUpgrades, Pace, UpgradeState
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.stream_view import StreamView
+from sessionizer.fleet.waves import Turn
 from sessionizer.home.clock import DAY, MINUTE
 from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, Origin, path_to
 
@@ -71,6 +74,27 @@ def _rates(samples: Sequence[Sample], now: int) -> list[float]:
     last = minute_of(now)
     found = [rates.get(last - ago * SAMPLE_MS, 0) for ago in range(RATES, 0, -1)]
     return found if any(found) else []
+
+
+def describe_turn(turn: Turn, view: StreamView, chosen: NextUpgrades, failed: int, pace: Pace) -> dict[str, Any]:
+    """Return where an upgrade stands that takes turns with others, and why. It names no other stream.
+
+    ``chosen``: the upgrades that begin next. ``failed``: number of those that failed.
+    """
+    why = ""
+    if turn.state is UpgradeState.WAITS and turn.stream in chosen.begin:
+        why = "begins within five minutes"
+    elif turn.state is UpgradeState.WAITS:
+        why = "does not begin, because an upgrade failed" if failed >= pace.stop_after else "waits for its turn"
+    elif turn.state is UpgradeState.RUNS:
+        asks = "a user is asked" if turn.asks else "until its stream works"
+        why = f"has reached: {view.pending.reached.replace('_', ' ')}" if view.pending else asks
+    elif turn.state is UpgradeState.FAILED:
+        is_bad = [each.what for each in view.health.findings if each.word in {HealthWord.DEGRADED, HealthWord.DOWN}]
+        told = [view.pending.failure] if view.pending and view.pending.failure else is_bad
+        why = next(iter(told), "its run failed, or it was rolled back")
+    until = turn.opening.until
+    return {"state": turn.state, "wave": turn.wave, "why": why, "run": turn.run, "until": until}
 
 
 def estimate_catch_up(samples: Sequence[Sample]) -> int | None:

@@ -6,15 +6,18 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sessionizer.control.history.files import KEPT_MS, History, Mark, MarkKind, oldest_record, read_history, read_marks
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_records import PauseRecord
+from sessionizer.deployment.waiting import Pace, UpgradeState, choose_next
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams, find_view, read_records
+from sessionizer.fleet.waves import Turn, find_turn
 from sessionizer.home.clock import HOUR, epoch_ms
 from sessionizer.home.control_store import CachedValue
 from sessionizer.home.data_files import list_entries
@@ -23,7 +26,7 @@ from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
-from sessionizer.page.documents import LEAST_SPAN_MS, Past, stream_document, stream_row
+from sessionizer.page.documents import LEAST_SPAN_MS, Past, describe_turn, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -41,11 +44,13 @@ class PageReader:
     """The platform's ``home`` and folder of specs (``streams``).
 
     ``read_pauses`` says of some streams whether the host has paused the DAG that supervises each, if it knows.
+    ``state_of`` says the state of the run of an upgrade by its id. None: the host has no runs, so no upgrade has turns.
     """
 
     home: Path
     streams: Path
     read_pauses: Callable[[Collection[str]], Mapping[str, bool]] = lambda _: {}
+    state_of: Callable[[str], str | None] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
     _specs: dict[Path, tuple[tuple[int, ...], StreamSpec]] = field(default_factory=dict, init=False)
@@ -59,7 +64,9 @@ class PageReader:
             if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
                 found = all_streams(self.home, self.streams, self._load, self._read(present_versions()))
                 views = [view for view in found if view.is_listed]
-                rows = [stream_row(view, _marks(view, now), now) for view in self._judge(views)]
+                judged = self._judge(views)
+                turns = self._turns(judged, now)
+                rows = [stream_row(view, _marks(view, now), now) | {"turn": turns.get(view.name)} for view in judged]
                 self._fleet = {"at": now, "streams": rows}
             return self._fleet
 
@@ -112,6 +119,21 @@ class PageReader:
     def _read(self, versions: Mapping[str, str]) -> Callable[[StreamHome, StreamSpec], StreamView]:
         """Return a reader of a stream's records, beside programs of these ``versions``. It keeps what it read."""
         return lambda home, spec: self._records[home.name].get(lambda: read_records(home, spec), home, spec, versions)
+
+    def _turns(self, views: Sequence[StreamView], now: int) -> dict[str, dict[str, Any]]:
+        """Return the streams whose upgrades take turns, and where each stands. Raises InvalidSpec for the pace."""
+        found: list[tuple[Turn, StreamView]] = []
+        for view in views if self.state_of else ():
+            turn = _read_home(view, partial(self._find_turn, view, now), None)
+            found += [(turn, view)] if turn else []
+        if not found:
+            return {}
+        turns, pace = [turn for turn, _ in found], Pace.from_environment()
+        chosen, failed = choose_next(turns, pace), sum(turn.state is UpgradeState.FAILED for turn in turns)
+        return {view.name: describe_turn(turn, view, chosen, failed, pace) for turn, view in found}
+
+    def _find_turn(self, view: StreamView, now: int, home: StreamHome) -> Turn | None:
+        return find_turn(home, view.spec, view.waiting, self.state_of, now) if view.spec and self.state_of else None
 
     def _savepoints(self, view: StreamView, marks: Sequence[Mark]) -> list[Mark]:
         """Return the savepoints that are there, the oldest first. Marks of 7 days if they cannot be seen from here."""

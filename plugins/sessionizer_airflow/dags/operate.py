@@ -20,7 +20,7 @@ from sessionizer_airflow.operating.jobs import (
     ReadForm,
     SendTestAlert,
 )
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, form_of, purposes
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, form_of, list_choices, purposes
 from sessionizer_airflow.operating.results import CARRY_OUT, tell_of_failure, tell_of_scheduled_failure
 from sessionizer_airflow.project import platform_dag_options
 
@@ -40,8 +40,6 @@ All except **savepoint**, **promote** and **test_alert** make a plan first, whic
 approved, exactly that plan runs, and the stream runs again. If it is rejected, the stream is not changed.
 
 `{platform}.upgrade` has a form for an upgrade alone.
-
-`sessionizer savepoint list <stream>` shows the ids.
 """
 
 MINUTE = timedelta(minutes=1)
@@ -62,7 +60,7 @@ def operate_dag(wiring: Wiring, platform: str) -> DAG:
     with DAG(
         **form_dag_options("operate", documentation, wiring, platform),
         schedule=None,
-        params=form_of(wiring.stream_names),
+        params=form_of(wiring.stream_names, savepoints=list_choices(map(wiring.project.home_of, wiring.stream_names))),
         allowed_run_types=["manual", "operator_triggered"],  # type: ignore[list-item]  # Airflow takes the names
     ) as dag:
         asked = read_form(wiring, {each: "plan" if each in COMMANDS else each for each in purposes()})

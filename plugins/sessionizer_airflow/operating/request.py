@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 from airflow.sdk import Connection, Param
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.errors import InvalidSpec
-from sessionizer.home.clock import moment_of
+from sessionizer.control.history.files import Mark, read_marks
+from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.home.clock import epoch_ms, moment_of, moment_text
 from sessionizer.home.names import check_identifier, check_name
 from sessionizer.home.roots import is_uri
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.command import Command, Option
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore
@@ -95,9 +98,38 @@ class Request:
         operation, stream = str(given["verb"]), check_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
         if "savepoint" in given:
-            check_identifier("savepoint", str(given["savepoint"]))
+            given["savepoint"] = check_identifier("savepoint", chosen_savepoint(given["savepoint"]))
         command = COMMANDS[operation].parse_form(given) if operation in COMMANDS else None
         return cls(operation=operation, stream=stream, command=command, why=str(given.get("why", "")))
+
+
+_MARKS_READ: Final = 50
+"""Number of a stream's newest marks that are read for the form. Each parse of the DAG file reads them."""
+_CHOICES: Final = 10
+"""Most savepoints of a stream in the form."""
+
+
+def list_choices(homes: Iterable[StreamHome]) -> list[str]:
+    """Return the newest savepoints of each stream for the form: the id, then words about it. Never raises.
+
+    A control store has none, because each parse of the DAG file would read it.
+    """
+    found, now = list[str](), epoch_ms()
+    for home in homes:
+        marks = list[Mark]()
+        if isinstance(home.control, Path):
+            with suppress(OSError, SessionizerError):
+                marks = [each for each in read_marks(home, 0, now, _MARKS_READ) if each.savepoint is not None]
+        found += [
+            f"{each.savepoint} {home.name}, {moment_text(each.at)}, batch {each.batch_id}, {each.what}"
+            for each in reversed(marks[-_CHOICES:])
+        ]
+    return found
+
+
+def chosen_savepoint(field: object) -> str:
+    """Return the id in the form's field, which a choice follows by words about it."""
+    return str(field).partition(" ")[0]
 
 
 _DIGITS: Final = 6
@@ -181,9 +213,10 @@ def _require_user(given: Mapping[str, object]) -> None:
 _LONGEST: Final = 1000
 
 
-def form_of(streams: Sequence[str], only: str | None = None) -> dict[str, Param]:
+def form_of(streams: Sequence[str], only: str | None = None, savepoints: Sequence[str] = ()) -> dict[str, Param]:
     """Build the form: a required verb and stream, and each verb's own fields in a section of its name.
 
+    ``savepoints``: choices, see ``list_choices``. A user may also fill in the id of another one.
     ``only``: the one verb of the form. It is then not asked for, and Airflow hides a constant field.
     """
     said = purposes()
@@ -207,10 +240,18 @@ def form_of(streams: Sequence[str], only: str | None = None) -> dict[str, Param]
         **{
             # a form of one verb shows its own fields at the top
             name: _param(option, option.section or (f"To {' or '.join(verbs)}" if only is None else None))
-            for name, (option, verbs) in form_fields().items()
+            for name, (option, verbs) in fields_with(savepoints).items()
             if only in {None, *verbs}
         },
     }
+
+
+def fields_with(savepoints: Sequence[str]) -> dict[str, tuple[Option, tuple[str, ...]]]:
+    """Return the fields of the form, of which that of the savepoint has these choices."""
+    found = form_fields()
+    option, verbs = found[SAVEPOINT]
+    words = {"pattern": f"{(option.pattern or '').removesuffix('$')}( .*)?$", "examples": tuple(savepoints)}
+    return {**found, SAVEPOINT: (replace(option, **words), verbs)}
 
 
 def _param(option: Option, section: str | None) -> Param:

@@ -35,7 +35,14 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
-from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, operation_id
+from sessionizer_airflow.operating.request import (
+    PROMOTE,
+    SAVEPOINT,
+    TEST_ALERT,
+    Request,
+    chosen_savepoint,
+    operation_id,
+)
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 
 SCHEDULED: Final = "operator_triggered"
@@ -144,7 +151,7 @@ def show_label(context: Context, result: str = "") -> None:
 
 def title_of(form: Mapping[str, object]) -> str:
     """Return the verb, stream and goal of a form, which may contradict itself. The form of an upgrade has no verb."""
-    goal = form.get("savepoint") or form.get("time")
+    goal = chosen_savepoint(form.get("savepoint") or "") or form.get("time")
     to = f" to {goal}" if form.get("verb") == "restore" and goal else ""
     return f"{form.get('verb', 'upgrade') or 'nothing'} {form.get('stream') or 'of no stream'}{to}"
 

@@ -17,6 +17,7 @@ from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
 from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -205,7 +206,7 @@ def create_streams_page(project: Project | None = None, *, pages: str) -> FastAP
         offers=runnable_dags,
         settings=settings,
     )
-    return create_page(PageReader(place.home, place.streams, read_pauses), host)
+    return create_page(PageReader(place.home, place.streams, read_pauses, state_of_upgrade), host)
 
 
 def read_pauses(streams: Collection[str]) -> dict[str, bool]:
@@ -214,6 +215,13 @@ def read_pauses(streams: Collection[str]) -> dict[str, bool]:
     known = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dags), ~DagModel.is_stale)
     with create_session() as session:
         return {dags[dag]: paused for dag, paused in session.execute(known)}
+
+
+def state_of_upgrade(run_id: str) -> str | None:
+    """Return Airflow's state of a run of the DAG of upgrades: queued, running, success or failed. None without one."""
+    with create_session() as session:
+        state = session.scalar(select(DagRun.state).where(DagRun.dag_id == UPGRADE, DagRun.run_id == run_id))
+    return None if state is None else str(state)
 
 
 def readable_dags(user: GetUserDep) -> Callable[[AbstractSet[str]], AbstractSet[str]]:

@@ -169,7 +169,8 @@ def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: 
     home, uid = user.platform.home, user.platform.look().uid
     operations = len(read_operations(home))
     user.write_spec(WITH_COLUMN)
-    user.open_tab()
+    user.browser.open(f"{user.address}/streams-page/#/clicks")
+    user.browser.wait_for_text("Timeline")
     user.act("Upgrade …", why="a column more")
     user.browser.wait_for_text("approve: plan refused", 300)
     (told,) = user.browser.says("dialog .change")

@@ -7,10 +7,27 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer.control.records.supervision_records import (
+    APPROVED_UPGRADE,
+    RUN_OF_WINDOW,
+    DesiredState,
+    ListApproval,
+    write_desired,
+)
+from sessionizer.deployment.waiting import find_waiting
+from sessionizer.fleet.waves import find_turn
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.page.reader import PageReader
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.spec_folder import find_stream
 from support.pages.browser import Browser, chromium
 from support.pages.page_alone import ServedPage, serve, serve_fleet
+from support.pages.page_user import PICTURES
 from support.places import SUPPORT
-from support.processes.fabricated_platform import Platform
+from support.processes.fabricated_platform import SPEC, Platform
 from support.processes.ports import eventually
 
 NOTE = "window.broken = []; addEventListener('securitypolicyviolation', (event) => broken.push(event.blockedURI));"
@@ -159,6 +176,67 @@ def test_a_server_that_ends_leaves_what_was_seen(page: ServedPage, browser: Brow
     browser.wait_for_text("does not answer. What you see is as of")
     assert "billing" in browser.text()
     assert browser.ask("document.body.classList.contains('stale')")
+
+
+def test_upgrades_of_a_list_are_followed_wave_by_wave(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    platform, states = Platform(tmp_path / "home", tmp_path / "specs"), dict[str, str]()
+    names = ("alpha", "beta", "gamma_" * 6 + "z")
+    for wave, name in enumerate(names):
+        home, text = platform.add(name), SPEC.format(name=name) + f"upgrades: {{wave: {wave}}}\n"
+        home.prepare()
+        platform.add(name, text)
+        start_lineage(home, spec=LineageSpec(document_of(find_stream(platform.streams, name))))
+        write_desired(home, DesiredState.RUNNING, by="olga", why="")
+        platform.add(name, text + "rules: {gap_timeout: 5 minutes}\n")
+        waiting = find_waiting(home, find_stream(platform.streams, name))
+        assert waiting is not None
+        approval = ListApproval(digest=waiting.digest, by="olga", until=epoch_ms() + 3_600_000)
+        APPROVED_UPGRADE.of(home).write(approval)
+
+    def begin(name: str) -> str:
+        home, spec = StreamHome.of(platform.home, name), find_stream(platform.streams, name)
+        turn = find_turn(home, spec, find_waiting(home, spec), states.get, epoch_ms())
+        assert turn is not None
+        assert turn.run is not None
+        RUN_OF_WINDOW.is_news(home, turn.run)
+        states[turn.run] = "running"
+        return turn.run
+
+    with serve(platform) as page, chromium() as browser:
+        reader: PageReader = page.server.config.app.state.reader  # type: ignore[union-attr]
+        browser.open(page.entrance)
+        browser.wait_for_text("3 streams")
+        assert "Upgrades:" not in browser.text(), "a host without runs has no waves"
+        reader.state_of = states.get  # what Airflow knows of its runs
+        wait_for_waves(browser, ["waits begins within five minutes", *["waits waits for its turn"] * 2])
+        run = begin("alpha")
+        wait_for_waves(browser, ["runs until its stream works", *["waits waits for its turn"] * 2])
+        platform.add("alpha", SPEC.format(name="alpha") + "upgrades: {wave: 0}\n")
+        write_desired(StreamHome.of(platform.home, "alpha"), DesiredState.STOPPED, by="olga", why="")
+        states[run] = "success"
+        wait_for_waves(browser, ["done", "waits begins within five minutes", "waits waits for its turn"])
+        states[begin("beta")] = "failed"
+        held = "does not begin, because an upgrade failed"
+        browser.wait_for_text(held)
+        for width, height in ((375, 800), (768, 1024), (1440, 900)):
+            browser.show_as(width, height)
+            found = browser.ask(
+                "import('/tests/looks.js').then((looks) => [looks.unnamed(), looks.faint(), looks.overflow()])"
+            )
+            assert found == [[], [], 0], width
+            if PICTURES is not None:
+                browser.picture(PICTURES / f"waves-{width}.png")
+        (done, failed, waits) = browser.says(".wave li")
+        assert (done.startswith("done"), failed.startswith("failed"), waits.endswith(held)) == (True, True, True)
+        assert "its run failed" in failed
+        assert "Upgrades: 1 of 3 done" in browser.text()
+
+
+def wait_for_waves(browser: Browser, told: list[str]) -> None:
+    """Wait until each line of the waves says this beside the name of its stream."""
+    script = "[...e.querySelectorAll('.tag, .why')].map((each) => each.textContent).join(' ')"
+    eventually(lambda: browser.says(".wave li", script) == told, 40, f"waves {told}")
 
 
 SCRIPT = SUPPORT / "pages" / "module_tests.js"

@@ -37,6 +37,7 @@ from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
 from sessionizer.page.app import COOKIE, listen
 from sessionizer.page.documents import POINTS, Past, estimate_catch_up, stream_document
@@ -170,10 +171,12 @@ def test_savepoints_are_listed_whose_marks_are_over(platform: Platform, monkeypa
     mounted(home.savepoints / "removed").rmdir()
     kept = SimpleNamespace(id="old", batch_at=5, batch_id=3, kind="canonical", lineage="l", bytes=8)
     read: list[str] = []
-    monkeypatch.setattr(
-        "sessionizer.page.reader.read_manifest",
-        lambda home: read.append(home.id) or (kept if home.id == "old" else None),
-    )
+
+    def read_manifest(home: SavepointHome) -> Any:
+        read.append(home.id)
+        return kept if home.id == "old" else None
+
+    monkeypatch.setattr("sessionizer.page.reader.read_manifest", read_manifest)
     reader = PageReader(platform.home, platform.streams)
     for _ in range(2):
         told = reader.stream("clicks", SAMPLE_MS)

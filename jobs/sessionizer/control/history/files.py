@@ -135,11 +135,11 @@ def oldest_record(home: StreamHome) -> int | None:
     return None
 
 
-def read_marks(home: StreamHome, since_ms: int, until_ms: int) -> list[Mark]:
-    """Read the marks of the span (epoch ms), the oldest first. Raises OSError."""
+def read_marks(home: StreamHome, since_ms: int, until_ms: int, most: int = MARKS_READ) -> list[Mark]:
+    """Read the marks of the span (epoch ms), the oldest first, at most the newest ``most``. Raises OSError."""
     names = record_names(home.history, "mark.*.json")
     within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
-    return list(_read_marks(home.history, tuple(within[-MARKS_READ:])))
+    return list(_read_marks(home.history, tuple(within[-most:])))
 
 
 @lru_cache(maxsize=512)

@@ -1,6 +1,6 @@
 // Airflow's own API, asked with the user's session: it checks the user's rights on each DAG again.
-import { el, openInHost, show } from './dom.js';
-import { bytes, moment } from './format.js';
+import { el, hostPath, marked, openInHost, show } from './dom.js';
+import { NOTHING, bytes, moment } from './format.js';
 
 const PATIENCE_MS = 8000;
 const SIGN_IN = 'Airflow does not know you any more. Sign in again, then reload this page';
@@ -11,9 +11,8 @@ export class Airflow {
     this.dags = [host.operate, host.upgrade];
   }
 
-  // The path of Airflow's pages, which may be below a prefix.
   get base() {
-    return new URL(`${this.host.api}/../..`, location.href).pathname.replace(/\/$/, '');
+    return hostPath(this.host);
   }
 
   // A refusal is {ok: false, text}, and changes nothing.
@@ -237,7 +236,7 @@ export class Changes {
       'div', { class: 'plan' },
       question ? el('h3', {}, question.subject) : null, el('p', {}, plan.title),
       el('ul', { class: 'differences' }, differencesOf(plan.differences, plan.accepted, question ? null : `again-${run.dag_run_id}`)),
-      el('ul', {}, plan.lines.map((line) => el('li', {}, line))), answer,
+      el('ul', {}, plan.lines.map((line) => el('li', {}, marked(line)))), answer,
     );
   }
 
@@ -312,7 +311,7 @@ const newId = () => `page__${new Date().toISOString()}_${Math.random().toString(
 
 // Differences with their verdicts. Those that a user must accept have a box, if `boxes` begins their ids.
 export function differencesOf(differences, accepted, boxes) {
-  const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value) ?? 'none');
+  const text = (value) => (typeof value === 'string' ? value : value === null ? NOTHING : JSON.stringify(value));
   return differences.map(({ name, kind, before, now, verdict, reason, remedy, must_be_accepted: must }, index) => {
     const isOpen = must && boxes && !accepted.includes(name);
     const box = isOpen ? el('input', { type: 'checkbox', id: `${boxes}-${index}`, name: 'accept', value: name }) : null;

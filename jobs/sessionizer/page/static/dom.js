@@ -14,6 +14,9 @@ function fill(node, attributes, children) {
 export const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+// Commands in back quotes become code, so that they can be copied.
+export const marked = (text) => text.split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
+
 // Replace the children of `node` only if `key` differs from that of the last call, so that focus and selection stay.
 // Focus that was in a replaced child goes to its like, or to the first that takes it.
 export function show(node, key, make) {
@@ -65,6 +68,9 @@ export function sharedAddress() {
     return '';
   }
 }
+
+// The path of Airflow's pages, which may be below a prefix.
+export const hostPath = ({ api }) => new URL(`${api}/../..`, location.href).pathname.replace(/\/$/, '');
 
 // Open a page of the host. Its frame may not navigate it, but a link of the host's own document may.
 export function openInHost(path) {

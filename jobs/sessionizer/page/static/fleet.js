@@ -1,7 +1,7 @@
 // The table of all streams: filter by text and word, sort by any column.
-import { WORDS, el, pill, show, svg } from './dom.js';
+import { WORDS, el, hostPath, openInHost, pill, show, svg } from './dom.js';
 import { isSilent, silentDrivers } from './feed.js';
-import { NOTHING, ago, bytes, duration, lastChange, number, savepointTimes } from './format.js';
+import { NOTHING, ago, bytes, duration, lastChange, moment, number, savepointTimes } from './format.js';
 const COLUMNS = [
   { key: 'stream', label: 'Stream', value: (row) => row.stream, cell: nameCell, text: (row) => row.stream },
   { key: 'health', label: 'Health', value: (row) => -row.health.severity, cell: healthCell, text: (row) => `${row.health.word}|${row.health.what}` },
@@ -55,6 +55,20 @@ function healthCell(row) {
   return [pill(row.health.word), why];
 }
 
+// Upgrades that take turns: those of each wave, how far each is, and why one does not go on.
+export function upgradesOf(rows, host) {
+  if (!rows.length) return [];
+  const count = (state) => rows.filter(({ turn }) => turn.state === state).length;
+  const waves = [...new Set(rows.map(({ turn }) => turn.wave))].sort((one, other) => one - other);
+  const lineOf = ({ stream, turn }) => el('li', {}, el('span', { class: `tag turn-${turn.state}` }, turn.state), el('a', { href: `#/${stream}` }, stream), turn.why ? el('span', { class: 'why' }, turn.why) : null,
+    host.api && turn.state !== 'waits' ? el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${hostPath(host)}/dags/${host.upgrade}/runs/${encodeURIComponent(turn.run)}`) }, 'Open the run') : null);
+  return [
+    el('h2', {}, `Upgrades: ${count('done')} of ${rows.length} done`), count('failed') ? el('p', { class: 'failure' }, `${count('failed')} failed`) : null,
+    waves.map((wave) => el('div', { class: 'wave' }, el('h3', {}, `Wave ${wave}`), el('ul', {}, rows.filter(({ turn }) => turn.wave === wave).map(lineOf)))),
+    el('p', { class: 'note' }, `Those that have not begun by ${moment(Math.max(...rows.map(({ turn }) => turn.until)))} do not begin any more.`),
+  ];
+}
+
 export class FleetView {
   constructor(root) {
     this.root = root;
@@ -62,6 +76,7 @@ export class FleetView {
     this.words = new Set();
     this.text = '';
     this.rows = new Map();
+    this.upgrades = el('section', { class: 'upgrades', 'aria-label': 'Upgrades in waves' });
   }
 
   silent(found) {
@@ -76,6 +91,8 @@ export class FleetView {
   render(found, now) {
     this.found = found;
     this.now = now;
+    const turns = found.streams.filter(({ turn }) => turn);
+    show(this.upgrades, JSON.stringify(turns.map(({ stream, turn }) => [stream, turn])), () => upgradesOf(turns, found.host));
     show(this.root, found.streams.length ? 'table' : 'empty', () => (found.streams.length ? this.frame() : this.empty()));
     if (found.streams.length) this.update();
   }
@@ -103,7 +120,7 @@ export class FleetView {
       'select', { 'aria-label': 'Sort by', class: 'sorter', onchange: (event) => this.sortBy(event.target.value) },
       COLUMNS.map((column) => el('option', { value: column.key, selected: column.key === this.sort.key }, `Sort by ${column.label.toLowerCase()}`)),
     );
-    return [el('div', { class: 'bar' }, search, this.chips, this.sorter, this.counter), el('div', { class: 'scroll' }, table)];
+    return [this.upgrades, el('div', { class: 'bar' }, search, this.chips, this.sorter, this.counter), el('div', { class: 'scroll' }, table)];
   }
 
   head(column) {

@@ -1,7 +1,6 @@
 // Panels that are read only when a user opens them: a lookup, the open sessions, the source, refused rows, the log.
-import { el } from './dom.js';
+import { el, marked } from './dom.js';
 import { NOTHING, duration, moment, number } from './format.js';
-import { marked } from './stream.js';
 const PATIENCE_MS = 15000; // a lookup may read many files
 const AGES = { '1m': 'below 1 m', '10m': 'below 10 m', '1h': 'below 1 h', '6h': 'below 6 h', '1d': 'below 1 d', older: 'older' };
 

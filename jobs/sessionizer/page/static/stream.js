@@ -1,7 +1,7 @@
 // Parts of a stream's page that list: facts, findings, events, lineages, links.
 import { Airflow, Changes, actionBar, actionButton, actionsOf, restore } from './changes.js';
 import { Charts, Timeline, chosenPoint } from './charts.js';
-import { el, openInHost, pill, show } from './dom.js';
+import { el, marked, openInHost, pill, show } from './dom.js';
 import { isSilent, silentDrivers } from './feed.js';
 import { NOTHING, ago, bytes, duration, isUndone, moment, niceTime, number, savepointTimes } from './format.js';
 import { Panels } from './panels.js';
@@ -16,11 +16,6 @@ export function headOf(found, changes) {
     remedy.length ? el('p', { class: 'todo' }, el('strong', {}, 'What to do: '), remedy) : null,
     ...found.lines.map((line) => el('p', { class: 'line' }, marked(line))),
   ];
-}
-
-// Commands in back quotes become code, so that they can be copied.
-export function marked(text) {
-  return text.split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
 }
 
 // What to do about a finding: words, and the button that does the same as the command, or the command without Airflow.

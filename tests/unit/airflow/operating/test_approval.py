@@ -18,13 +18,16 @@ from sessionizer.control.records.operation_record import (
     write_request,
 )
 from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, DesiredState, write_desired
+from sessionizer.deployment.differences import Difference, describe_differences, describe_hindrance
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.stream_spec.effect import Verdict
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import approval
 from sessionizer_airflow.operating.approval import (
+    SHOWN_PLAN,
     ApprovalSettings,
     ApprovePlan,
     ApproveUpgrades,
@@ -75,6 +78,26 @@ def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.Monk
     with pytest.raises(TaskAwaitingInput):
         task.execute(context(RESTORE))
     assert (task.subject, task.body) == (subject_of(PLAN), body_of(PLAN, "", SETTINGS.patience_ms, "olga"))
+
+
+def test_the_page_gets_the_plan_with_its_differences_apart(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a plan that is refused, because a user has not accepted a difference that Spark found."""
+    gap = Difference("rules.gap_timeout", "changed", 1, 2, Verdict.IN_PLACE)
+    key = Difference("mapping.key", "changed", "a", "b", Verdict.PARTIAL, reason="sessions split", remedy="migrate")
+    hindrance = describe_hindrance([key, gap], ()) or ""
+    lines = [PLAN.text, *(f"  {line}" for line in describe_differences([key, gap])), f"  {hindrance}"]
+    refused = replace(PLAN, possible=False, text="\n".join(lines), differences=(key.to_json(), gap.to_json()))
+    keep_plan(StreamHome.of(project.home, "clicks"), refused)
+    asked = context(RESTORE)
+    with pytest.raises(PersonNeeded):
+        waiting(project, monkeypatch).execute(asked)
+    told = asked["ti"].kept[SHOWN_PLAN]
+    assert (told["digest"], told["possible"], told["accepted"]) == (PLAN.digest, False, [])
+    assert [told["title"], *told["lines"]] == [line.strip() for line in PLAN.text.splitlines()]
+    assert [(each["name"], each["must_be_accepted"]) for each in told["differences"]] == [
+        ("mapping.key", True),
+        ("rules.gap_timeout", False),
+    ]
 
 
 def test_nobody_is_asked_about_what_cannot_be_done(

@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, require_request, write_request
 from sessionizer.errors import InvalidSpec
@@ -17,7 +19,7 @@ from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.upgrades import Apply
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, read_request
-from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, purposes
+from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, form_of, list_choices, purposes
 from sessionizer_airflow.operating.results import RUN_AGAIN, operation_of
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -65,6 +67,22 @@ def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], 
         read_request(context({**RESTORE, **changes}), purposes())
     assert told.value.remedy.startswith("run this DAG again")
     assert "tell" not in str(refused.value), "a password is not shown"
+
+
+def test_the_form_offers_the_savepoints_of_the_streams(project: Project) -> None:
+    home = project.home_of("clicks")
+    home.prepare()
+    for number, kind in enumerate([MarkKind.SAVEPOINT, MarkKind.START, MarkKind.SAVEPOINT]):
+        saved = f"s{number}" if kind is MarkKind.SAVEPOINT else None
+        add_mark(home, Mark(kind=kind, at=number, what="native", savepoint=saved, batch_id=number))
+    choices = list_choices([home, project.home_of("visits")])
+    assert [each.split()[:2] for each in choices] == [["s2", "clicks,"], ["s0", "clicks,"]]
+    field = form_of(["clicks"], savepoints=choices)["savepoint"]
+    assert field.schema["examples"] == choices
+    for filled in (choices[1], "s0"):
+        assert Request.parse_form({**RESTORE, "savepoint": field.resolve(filled)}).command == Restore(savepoint="s0")
+    with pytest.raises(ParamValidationError):
+        field.resolve("../s0")
 
 
 def test_what_may_be_left_out_may_be_empty() -> None:
