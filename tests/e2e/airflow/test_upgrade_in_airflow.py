@@ -321,12 +321,17 @@ def test_one_answer_begins_the_upgrades_of_a_list(upgrading: Upgrading) -> None:
     assert "gap loosened" in user.browser.text()
     user.see("list of upgrades")
     assert user.click_answer(run) == "success"
+    user.browser.open(f"{user.address}/streams-page/")
+    user.browser.wait_for_text("Upgrades: 0 of 1 done")
+    assert [line.split(maxsplit=1)[0] for line in user.browser.says(".wave li", "e.innerText")] in (["waits"], ["runs"])
 
     def done() -> bool:
         records = read_operations(visits.platform.home)
         return len(records) > operations and records[-1].outcome is Ending.DONE
 
     wait_until(done, 600, "an upgrade of the list")
+    user.browser.wait_for_text("Upgrades: 1 of 1 done", 300)
+    user.see("waves")
     assert read_operations(visits.platform.home)[-1].by.startswith("admin, ")
 
 
