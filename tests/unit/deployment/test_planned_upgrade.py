@@ -236,7 +236,8 @@ def test_a_request_is_planned_once_and_carried_out_as_it_was_approved(
     assert typed(home, "carry-out", folder, operation).exit_code == 0
     planned = require_request(home, operation)
     assert (planned.step, planned.possible, planned.lineage_from) == (OperationStage.PLANNED, True, lineage)
-    assert planned.digest == plan(home, folder)["digest"]
+    told = plan(home, folder)
+    assert (planned.digest, [*planned.differences]) == (told["digest"], told["differences"])
     edited = write_spec(home, trigger_interval="3 seconds")
     shown = typed(home, "carry-out", edited, operation).stdout
     assert planned.text in shown
