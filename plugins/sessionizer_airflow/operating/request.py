@@ -250,8 +250,8 @@ def fields_with(savepoints: Sequence[str]) -> dict[str, tuple[Option, tuple[str,
     """Return the fields of the form, of which that of the savepoint has these choices."""
     found = form_fields()
     option, verbs = found[SAVEPOINT]
-    words = {"pattern": f"{(option.pattern or '').removesuffix('$')}( .*)?$", "examples": tuple(savepoints)}
-    return {**found, SAVEPOINT: (replace(option, **words), verbs)}
+    pattern = f"{(option.pattern or '').removesuffix('$')}( .*)?$"
+    return {**found, SAVEPOINT: (replace(option, pattern=pattern, examples=tuple(savepoints)), verbs)}
 
 
 def _param(option: Option, section: str | None) -> Param:
