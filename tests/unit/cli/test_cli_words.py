@@ -1,11 +1,14 @@
 """Lines of the commands at their edges: no batch yet, a message of many lines."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import Queue
 
+import pyarrow as pa
 import pytest
 import typer
+from deltalake import write_deltalake
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
@@ -15,6 +18,7 @@ from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
 from sessionizer.cli.terminal import Silence, SilenceTeller, Work, WorkPace
 from sessionizer.errors import InvalidSpec, NothingToShow, UnknownStream
+from sessionizer.home.names import LATE_EVENTS
 from support.processes.fabricated_platform import Platform
 from support.sentences import help_of
 
@@ -33,6 +37,30 @@ def test_a_driver_that_had_no_batch_ended_after_none(batch_id: int | None, words
 def test_a_cell_is_a_line(text: str, shown: str) -> None:
     assert one_line(text) == shown
     assert len(table_text(("a", "b"), [(text, "x")], left=("a",)).splitlines()) == 3
+
+
+CONTROLS = "\x07\x1b]0;mine\x9b2J\x7f\u202e\u2066"
+"""Rings, sets the title, clears the screen, and turns the direction of what follows."""
+
+
+def test_a_cell_controls_no_terminal_and_is_not_endless() -> None:
+    shown = table_text(("key", "batch"), [(f"müller\xa0{CONTROLS}{'z' * 5_000}", "1")], left=("key",))
+    assert not {*CONTROLS} - {*"]0;mine2J"} & {*shown}
+    assert "müller\xa0�" in shown
+    assert max(map(len, shown.splitlines())) < 150
+
+
+def test_a_found_value_controls_no_terminal(
+    platform: Platform, main: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
+    home, at = platform.add("clicks"), datetime(2026, 11, 26, tzinfo=UTC)
+    row = {"key": f"u{CONTROLS}", "event_id": "e-1", "event_time": at, "lineage": "l", "batch_id": 4, "noticed_at": at}
+    write_deltalake(home.table_locations(None)[LATE_EVENTS], pa.Table.from_pylist([row]))
+    assert main("find", "clicks", "--event", "e-1", "--home", str(platform.home)) == 0
+    told = capsys.readouterr().out
+    assert "late: e-1 of u�" in told
+    assert not {*CONTROLS} - {*"]0;mine2J"} & {*told}
 
 
 def test_a_long_silence_is_told_ever_more_seldom_until_a_line_is_printed() -> None:

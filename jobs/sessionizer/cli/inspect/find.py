@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from sessionizer.cli.inspect.batch_state import BatchState
-from sessionizer.cli.inspect.words import moment, one_line, session_lines, where_json
+from sessionizer.cli.inspect.words import moment, one_line, printable, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.terminal import working_spark
 from sessionizer.counts import count_text
@@ -60,9 +60,8 @@ def find(  # noqa: PLR0913  one parameter per option
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
-    typer.echo(found["says"])
-    for line in [*map(_line, _rows(found)), *lines]:
-        typer.echo(line)
+    for line in [found["says"], *map(_line, _rows(found)), *lines]:
+        typer.echo(printable(line))
 
 
 def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -> tuple[JsonObject | None, list[str]]:

@@ -15,7 +15,7 @@ from sessionizer.checkpoint.files import Files, files_of_batch, read_consistentl
 from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry, source_kind
 from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
 from sessionizer.cli.inspect.batch_state import BatchState, compare
-from sessionizer.cli.inspect.words import moment, size, table_text, where_json
+from sessionizer.cli.inspect.words import moment, printable, size, table_text, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, stream_home
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.counts import count_text
@@ -136,7 +136,7 @@ def show(  # noqa: PLR0913  one parameter per option
             shown, lines = kept.groups(group, heaviest)
         kept.found.require_unchanged()
         say(f"read in {time.monotonic() - started:.1f} s")
-    typer.echo(json.dumps({**where_json(kept.found), **shown}, indent=1) if as_json else "\n".join(lines))
+    typer.echo(json.dumps({**where_json(kept.found), **shown}, indent=1) if as_json else printable("\n".join(lines)))
 
 
 state.command()(compare)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -30,6 +31,8 @@ BETWEEN: Final = "   "
 """What stands between two columns."""
 _WIDEST: Final = 100
 """Places of a terminal that a cell takes at most."""
+_CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that control a terminal, or turn the direction of its text. The end of a line is none."""
 _OF_EVENT: Final = ("event_time", "event_id", "closes")
 _GROUP_COLUMNS: Final = ("group", "events", "keys", "sessions", "blobs", "stored", "decoded", "first end", "timer")
 
@@ -75,14 +78,15 @@ def _cut(cell: str, width: int) -> str:
     return cell if cell_len(cell) <= width else f"{set_cell_size(cell, width - 1)}…"
 
 
-def one_line(text: str) -> str:
-    """Return the first line that is not blank, marked if others follow. Spark's messages may have twenty lines.
+def printable(text: str) -> str:
+    """Replace each character that controls the terminal by a mark. A value of an event may have some."""
+    return _CONTROLS.sub("�", text)
 
-    A character that would control the terminal, such as one of a key, becomes a mark.
-    """
+
+def one_line(text: str) -> str:
+    """Return the first line that is not blank, ``printable``, marked if others follow. A stack trace has many."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
-    return first if first.isprintable() else "".join(each if each.isprintable() else "�" for each in first)
+    return printable(f"{lines[0]} …" if len(lines) > 1 else "".join(lines))
 
 
 def where_line(found: RetainedBatch) -> str:
