@@ -141,7 +141,7 @@ sbom: wheel
 
 # make release REPOSITORY=https://github.com/OWNER/NAME
 release: .jars/.archived
-	$(SOURCES):tests $(BIN)/python -c "from support.releases.cut_release import *; require_tagged(REPOSITORY, '$(VERSION)')"
+	$(SOURCES):tests $(BIN)/python -c "from support.releases.cut_release import REPOSITORY, require_tagged; require_tagged(REPOSITORY, '$(VERSION)')"
 	rm -rf dist && mkdir dist
 	$(BIN)/python release/notes.py CHANGELOG.md $(VERSION) >dist/notes.md
 	$(BIN)/python -m hatchling build -d dist

@@ -24,14 +24,6 @@ SETTINGS = {
     "SESSIONIZER_WATCH_LEASE": "2 minutes",
     "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
 }
-SPEC = """
-name: {name}
-description: {name} of a test
-owner: tests
-source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
-mapping: {{key: k, event_time: t, event_id: i}}
-trigger_interval: 1 second
-"""
 EDIT = "rules: {gap_timeout: 3 hours}\n"
 EXAMPLE = REPOSITORY / "examples" / "dags" / "release_night.py"
 RELEASE_NIGHT = "release_night"
@@ -83,8 +75,8 @@ def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> Non
     (feed / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     platform.api.unpause(platform.dag)
     uid = platform.wait_for_driver(seconds=180)
-    specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
-    (specs / "clicks.yaml").write_text(SPEC.format(name="clicks") + EDIT)
+    spec = Path(platform.installation.settings["SESSIONIZER_STREAMS"]) / "clicks.yaml"
+    spec.write_text(spec.read_text() + EDIT)
     wait_until(lambda: {RELEASE_NIGHT, "put_back"} <= platform.api.dag_ids(), 60, "the own DAGs")
     form = ListForm(platform)
     known = {str(run["dag_run_id"]) for run in platform.runs(form.dag)}

@@ -9,7 +9,9 @@ from hypothesis import given
 
 from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.core.key_group.contents import open_schema, take_snapshot
-from support.streams.in_memory_groups import InMemoryGroups, plain_rows
+from sessionizer.core.key_group.table_rows import open_rows, session_rows
+from sessionizer.stream_spec.document.stream import OPEN_COLUMNS
+from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, plain_rows
 from support.streams.strategies import Log, logs
 
 Row = dict[str, Any]
@@ -108,3 +110,8 @@ def test_a_settled_session_keeps_its_first_event(log: Log) -> None:
             if row["settled"] and parts:
                 key, client, started, _, _, first_id = in_ms(row)
                 assert (key, client, started, first_id) in {(each[0], each[1], each[2], each[5]) for each in parts}
+
+
+def test_the_names_that_no_measure_may_have_are_the_columns_of_open_sessions_alone() -> None:
+    shown, closed = open_rows(PAYLOAD, shows_events=False).schema, session_rows(PAYLOAD, keep_events=False).schema
+    assert {*shown.names} - {*closed.names} == OPEN_COLUMNS

@@ -143,9 +143,8 @@ class Housekeeping:
 
     def _is_store_due(self) -> bool:
         is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder
-        if self._is_snapshot_due():
-            return True
-        return self._changes.is_due or is_folder_due or self._removal.is_due(self._heartbeat.beat.batch_id)
+        is_table_due = self._changes.is_due or self._is_snapshot_due()
+        return is_folder_due or is_table_due or self._removal.is_due(self._heartbeat.beat.batch_id)
 
     def _look_at_store(self) -> None:
         self._removal.remove(self._heartbeat.beat.batch_id)
