@@ -11,7 +11,7 @@ from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.control.lease import Lease, acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
-from sessionizer.lineage.kept_spec import note_source_ids
+from sessionizer.lineage.kept_spec import keep_rescale, note_source_ids
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.driver.prepared_query import BatchFiles, PreparedQuery
 from sessionizer.spark.driver.query_watch import StopGate
@@ -81,7 +81,8 @@ def _run_to_end(run: PreparedQuery) -> tuple[PreparedQuery, list[str]]:
 
 
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
-    home, spec = stage.stream_home, stage.spec()
+    home = stage.stream_home
+    spec = keep_rescale(home, stage.lineage, stage.spec())  # as a driver does
     source = require_source(spark, home, spec, active_lineage(home))
     columns = require_same_columns(spark, home, spec, active_lineage(home))
     examined = examine(spark, spec, stage.home, SourceMemory.of(home, stage.lineage))
