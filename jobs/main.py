@@ -1,7 +1,5 @@
 """The application that spark-submit runs. It is the same as the command ``sessionizer``."""
 
-from __future__ import annotations
-
 from sessionizer.cli.app import main
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Counts as messages write them: ``1 file``, ``2,000 files``."""
 
-from __future__ import annotations
-
 DECIDES_NO_ROW = "it words numbers"
 
 

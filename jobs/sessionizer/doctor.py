@@ -1,7 +1,5 @@
 """The examination of an installation: the judge of each check, facts about this machine, and all checks in order."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -4,8 +4,6 @@ It errs on the side of hiding. Redact first and shorten afterwards, because a sh
 which it is recognized.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

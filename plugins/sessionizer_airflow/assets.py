@@ -1,7 +1,5 @@
 """Sessions that have landed, the assets that announce them, and the trigger that watches for them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace

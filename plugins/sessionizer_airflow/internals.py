@@ -14,8 +14,6 @@ The public way to ask whether a DAG is paused, or which asset is active by a nam
 has no credentials. It asks over the same channel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any

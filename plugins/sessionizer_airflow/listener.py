@@ -8,8 +8,6 @@ A worker cannot write a note, which describes a run in a list of runs. Airflow c
 within the transaction that changes the run. So the note is written or rolled back with the change.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Metrics of a stream (docs/metrics.md), sent to the backend of Airflow's own metrics, with the stream as a label."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from airflow.observability import stats as triggerer_stats

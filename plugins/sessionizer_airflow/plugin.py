@@ -5,8 +5,6 @@ such tasks. It also has the listener that notes on the runs of `sessionizer.oper
 the deadline for a watch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin

@@ -3,8 +3,6 @@
 A report ends no driver. A watch sees a dead driver within seconds and acts, unless its DAG is paused or gone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

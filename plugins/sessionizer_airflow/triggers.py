@@ -1,7 +1,5 @@
 """Trigger that watches a stream from the triggerer: light, asynchronous, by the control directory alone."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

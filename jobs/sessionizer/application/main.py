@@ -1,7 +1,5 @@
 """The application that spark-submit runs. It is the same as the command ``sessionizer``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The texts of a driver's output are those of the pinned Spark.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

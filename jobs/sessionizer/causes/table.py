@@ -4,8 +4,6 @@ Each cause has a single remedy, wherever it is shown: ``status``, ``run``, the t
 added by the program that knows it: the command line says ``sessionizer run``, Airflow says unpause.
 """
 
-from __future__ import annotations
-
 import errno
 from dataclasses import dataclass, replace
 from typing import Final

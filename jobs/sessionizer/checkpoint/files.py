@@ -8,8 +8,6 @@ A Spark of the same line can resume from a copy elsewhere. The copy needs one li
 A source of files lists what it has read in ``sources/<place>``, a part for each look at the folder.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import struct

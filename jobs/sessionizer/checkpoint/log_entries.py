@@ -5,8 +5,6 @@ A function that parses takes the text of one file. It raises ValueError with the
 complete before its name appears. The offsets are in version 1 and the commits in version 2 (docs/adr/0004, 0072).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The command ``sessionizer``: every verb of the platform for users and scripts."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``sessionizer doctor`` and ``jars``: the check of an installation, and the jars on the class path of drivers."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """``sessionizer migration``: the migrations of a stream's open events, drafted, listed and tried."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

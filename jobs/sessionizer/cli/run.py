@@ -1,7 +1,5 @@
 """``sessionizer run``: drive one stream in the foreground."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

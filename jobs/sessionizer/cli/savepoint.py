@@ -1,7 +1,5 @@
 """``sessionizer savepoint create``, ``list`` and ``show``: the open events of a stream, kept as tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

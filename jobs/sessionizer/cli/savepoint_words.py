@@ -1,7 +1,5 @@
 """Places of a stream's savepoints, and the commands' texts about them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

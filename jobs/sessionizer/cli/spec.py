@@ -1,7 +1,5 @@
 """``sessionizer spec``: stream specs, checked before anything starts."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

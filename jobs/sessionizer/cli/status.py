@@ -1,7 +1,5 @@
 """``sessionizer status``: the state of the streams, as a table or as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ It skips the steps that the record has, checks the lease before each other one, 
 anywhere it is run again from the record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol

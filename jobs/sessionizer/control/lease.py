@@ -8,8 +8,6 @@ for a moment is not lost. Another machine cannot see a command's process. Withou
 as dead after a while, and a command at work would look like a killed one.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

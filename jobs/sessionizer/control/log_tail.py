@@ -1,7 +1,5 @@
 """The last lines of a driver's log, fit to be shown: without credentials."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The end of drivers: their exit record after an error, and maintenance by a job, for which the last one is stopped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

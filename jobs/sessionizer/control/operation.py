@@ -5,8 +5,6 @@ abandons it, as long as nothing that counts was changed. A process that lost the
 because another process may have finished it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Comparison of the plan that a user approved with the plan now, for the error that they differ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 An installation sets those of ``Timeouts`` by SESSIONIZER_STARTUP_GRACE, _STALE_LIMIT, _STALE_ALERT and _LAG_ALERT.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple

@@ -3,8 +3,6 @@
 It has the differences with their verdicts, the steps, and what a rollback can do. Spark is not asked.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ An open event keeps the columns that it came with (docs/adr/0050). So what a col
 follows from the two expressions and their types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final

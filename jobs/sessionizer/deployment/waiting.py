@@ -1,7 +1,5 @@
 """Differences of a stream that wait for an upgrade, and the decision about them in its maintenance window."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ fields that these name. A new class needs its row in that page, and an example i
 ``tests/support/expected/error_examples.py``.
 """
 
-from __future__ import annotations
-
 from sessionizer.errors.driver_errors import *
 from sessionizer.errors.state_errors import *
 from sessionizer.errors.table_errors import *

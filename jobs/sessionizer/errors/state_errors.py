@@ -1,7 +1,5 @@
 """Errors that keep a driver or a command from using, saving, moving or proving the state of a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from sessionizer.counts import count_text

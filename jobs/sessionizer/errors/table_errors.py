@@ -1,7 +1,5 @@
 """Errors of a stream's tables and of its source: another owner, another source, rows or events that are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

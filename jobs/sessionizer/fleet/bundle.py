@@ -1,7 +1,5 @@
 """A support bundle: records, history, logs and what the checkpoint looks like, without credentials, in one file."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import io
 import json

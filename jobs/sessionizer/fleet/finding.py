@@ -1,7 +1,5 @@
 """Findings on a stream, each by a declared rule, and the stream's health in one word: the worst of them. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

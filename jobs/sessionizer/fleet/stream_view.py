@@ -1,7 +1,5 @@
 """View of one stream: the facts that were read of it at a moment, and what follows from them. ``streams`` reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Views of all streams: the one place that reads the facts about them. Light: small files, no Spark."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections import defaultdict

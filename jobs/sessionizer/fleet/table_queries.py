@@ -1,7 +1,5 @@
 """The places of a stream's Delta tables, and queries to paste for each of them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The wall clock as all control files write it, and the text of moments and durations."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from typing import Final

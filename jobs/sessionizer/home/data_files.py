@@ -10,8 +10,6 @@ HDFS a rename is one step of the NameNode and refuses a name that exists. An obj
 conditional put.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import shutil

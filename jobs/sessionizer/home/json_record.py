@@ -4,8 +4,6 @@ A file may be read by a release that is years older or newer than its writer. An
 newer one is refused, because a guess at it could start a stopped stream or lose an open session.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Names of streams, tables, drivers and lineages, which may be part of a path, and of a stream's DAGs."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import shlex

@@ -4,8 +4,6 @@ The files of a state are checked by their content and by the checksums beside th
 of a state's file: a CRC-32C of the whole, and its length.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import struct

@@ -1,7 +1,5 @@
 """Inspection of a checkpoint for users: its kind, progress and damage. A query may run on it meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

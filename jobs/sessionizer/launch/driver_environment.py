@@ -16,8 +16,6 @@ The Spark settings of a driver on this machine, started by the command line, or 
 On a cluster we set none of them, because only its operator knows how many cores and how much memory there are.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Places inside the installed package and its Python environment. None is looked for beside the source."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The jars on the class path of drivers: their exact versions, and how the Ivy inside PySpark fetches them."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

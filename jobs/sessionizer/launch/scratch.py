@@ -10,8 +10,6 @@ Linux weighs niceness among the processes of one session. Among sessions, where 
 (``sched_autogroup_enabled``), it weighs the niceness of the group, which only a whole session can have (man 7 sched).
 """
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import os

@@ -4,8 +4,6 @@
 drivers of one home apart. Two homes with one data root know nothing of each other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 newest batch that brought rows to each table, which a driver compares with the tables at its start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self

@@ -12,8 +12,6 @@ Delta may read a checkpoint otherwise.
 nothing of that. A renamed variable is an empty one. So a driver checks the record before it starts Spark.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.metadata

@@ -4,8 +4,6 @@ After each task PySpark has the worker collect garbage, which looks at every obj
 six times a batch on two cores (docs/develop/tuning.md).
 """
 
-from __future__ import annotations
-
 import gc
 from typing import Final
 

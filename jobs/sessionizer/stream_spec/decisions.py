@@ -1,7 +1,5 @@
 """The decisions of a spec: all fields that affect the results of a stream or its query."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet

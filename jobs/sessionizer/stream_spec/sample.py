@@ -3,8 +3,6 @@
 All of it follows from names, types and values. Spark infers the types elsewhere, and only it runs the expressions.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

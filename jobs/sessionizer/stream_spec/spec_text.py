@@ -4,8 +4,6 @@ An alias writes a block once and has it built many times: nine levels of nine gi
 merge keys are refused.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ Meaning of SQL without Spark: whether two texts are the same expression, and the
 Two texts are the same expression only if that is certain. In doubt they differ.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

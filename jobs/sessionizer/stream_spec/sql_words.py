@@ -9,8 +9,6 @@ A function that is on no list is refused. So is one of a newer Spark, until a de
 compares the lists with Spark's own registry.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

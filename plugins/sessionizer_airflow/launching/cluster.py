@@ -3,8 +3,6 @@
 A driver in a cluster is submitted from here, then observed and killed through the cluster's manager.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Drivers as processes of this machine, detached from the task that starts them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

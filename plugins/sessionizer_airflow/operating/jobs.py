@@ -1,7 +1,5 @@
 """Tasks of ``sessionizer.operate``. The form of a run gives their arguments."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext

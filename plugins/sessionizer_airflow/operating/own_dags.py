@@ -1,7 +1,5 @@
 """Building blocks of a user's own DAG: a savepoint, a change, the upgrades of many streams, and a wait for a word."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import timedelta

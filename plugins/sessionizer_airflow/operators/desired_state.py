@@ -14,8 +14,6 @@ thought dead and whose task is retried. Others are a triggerer that handed the w
 down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

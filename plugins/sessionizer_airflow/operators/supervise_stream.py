@@ -1,7 +1,5 @@
 """Operator that adopts or launches a stream's driver, then hands the watch to the triggerer."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

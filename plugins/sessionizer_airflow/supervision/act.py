@@ -1,7 +1,5 @@
 """Supervisor that acts on decisions until it has to wait. It knows nothing of Airflow."""
 
-from __future__ import annotations
-
 import logging
 import secrets
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Alerts on the health of a stream: a change of its problem, as the one judge of streams found it."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Texts about a decision: its log line and level, its label, and its alert. Pure."""
 
-from __future__ import annotations
-
 import logging
 from typing import Protocol
 

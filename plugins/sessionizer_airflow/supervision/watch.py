@@ -1,7 +1,5 @@
 """Watch of a stream while it has no worker, and the one place that records a failure and alerts users of it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``sessionizer state``: the batches that a stream still keeps, and the open events after each."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

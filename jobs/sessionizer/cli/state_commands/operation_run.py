@@ -3,8 +3,6 @@
 Every verb that changes a stream's state comes through here (docs/adr/0125).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sessionizer.cli.terminal import say, translate_failure

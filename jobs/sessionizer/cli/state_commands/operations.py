@@ -1,7 +1,5 @@
 """Commands on an operation: ``carry-out`` does its next step, ``abandon`` gives it up."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated

@@ -3,8 +3,6 @@
 Marks have files of their own, because several processes write them. The driver alone writes the hours.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import threading

@@ -1,7 +1,5 @@
 """A sample: what the batches of one minute did. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace

@@ -13,8 +13,6 @@ JSON of a straggler, in ``heartbeat.json`` and in the documents of the page (tim
 events. ``group`` is the key group of a key. A sample of the history has the text ``kind:name``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -14,8 +14,6 @@ At 0 the broker deletes unread events. ``lost_in_ms`` is the time until then at 
 It answers within a second or two, from the state of the newest batch. The process that asks removes both files.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

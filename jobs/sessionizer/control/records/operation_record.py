@@ -11,8 +11,6 @@ gives it up: exactly one of the two. While it is not over no driver starts, beca
 some of whose rows are deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Until it is over no driver starts. If its process was killed, the stream stays down until a user resumes the command.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -7,8 +7,6 @@ A driver counts the ends of drivers in its lineage's canary only if it comes so 
 whose code or spec never started, because it sees every start from outside.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final, Self
 

@@ -4,8 +4,6 @@ It is the same rollback that a user types, under the lease of the driver that is
 is killed anywhere, the next driver resumes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

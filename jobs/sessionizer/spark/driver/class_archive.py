@@ -4,8 +4,6 @@ A short stream lives from its first batch to its drain, and the JVM writes down 
 (docs/develop/tuning.md). Without the archive everything works, a few seconds later.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

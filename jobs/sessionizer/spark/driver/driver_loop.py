@@ -4,8 +4,6 @@ It refuses to start without the lease, beats every few seconds, stops at a batch
 once the lease is lost, and leaves an exit record however it ends, after the query's own end.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Housekeeping of a driver between two looks at its query. No failure of it may end the stream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace

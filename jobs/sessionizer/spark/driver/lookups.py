@@ -4,8 +4,6 @@ Once a minute the driver notes how far it has read of its Kafka source, and what
 does not answer must not hold up the driver's watch.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Options for the start of a driver. Free of Spark, so that the command line can offer them without loading it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

@@ -3,8 +3,6 @@
 Decided by the text of Spark's exception.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar

@@ -5,8 +5,6 @@ stream (``core.key_group``). Keys are divided into as many shares as the history
 one Python worker, as a key group is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -8,8 +8,6 @@ rows.
 transaction names the newest hour that the table has, so a run that is killed or repeated adds nothing twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """A sample of rows: the columns that Spark infers, and what the first rows become under a spec."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -4,8 +4,6 @@ Killed anywhere it is done again from its record. The results of the history are
 takes nothing else. The finished sessions are written last, under the new lineage's batch 0, which a table takes once.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections import Counter

@@ -4,8 +4,6 @@ Not every reader of the tables has a value for days and instants outside of the 
 least and the greatest of a column. With one day of the year 10000 among them ``deltalake`` reads no row of the table.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable
 from functools import reduce

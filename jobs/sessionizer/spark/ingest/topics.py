@@ -1,7 +1,5 @@
 """Checks of the topics of a source before anything starts: that they exist, may be read, and are the same as before."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

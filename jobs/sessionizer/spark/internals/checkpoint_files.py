@@ -7,8 +7,6 @@ many names, and starts half the processes (docs/develop/tuning.md).
 beside each file of the checkpoint, which shows that a log was altered.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from sessionizer.launch.driver_environment import plain

@@ -5,8 +5,6 @@
 **Lost**: what the worker prints is on the stderr of a command.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

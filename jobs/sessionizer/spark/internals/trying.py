@@ -9,8 +9,6 @@ although it does so now. In a release that changes this, one absurd value ends t
 A text that is only a time of day becomes a moment of the day on which it is read.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from typing import Any, Final

@@ -5,8 +5,6 @@ holds the migrated events. The recorded batches follow it, so their numbers are 
 the migration are written as rows of the batch before the recorded ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The values that a spec holds: sections, names, expressions, places and durations, and the refusal of others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Spark takes any name, and does nothing with one that the reader at hand does not
 option that Spark, Delta and Kafka's source know. ``docs/stream-spec.md`` shows the rows.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The meaning of a stream's rows and sessions: mapping, rules, and migrations of open events."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Final, Self
 

@@ -5,8 +5,6 @@ The schema of values in bytes: a file beside the spec, and a registry of the sch
 A recorded spec holds the content of the file, because a stream runs by what was recorded, not by files.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable

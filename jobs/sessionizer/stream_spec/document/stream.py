@@ -1,7 +1,5 @@
 """The stream spec: the full description of a stream."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

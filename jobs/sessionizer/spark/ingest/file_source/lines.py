@@ -7,8 +7,6 @@ Spark makes ``10:00`` a moment of the day on which it is read. The parsed value 
 have such a text is therefore parsed once more, with texts in place of timestamps.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
