@@ -57,13 +57,7 @@ _COLOURS_OF_HEALTH: Final = {
 _WIDTH_OF_A_FILE: Final = 200
 
 
-def status(
-    stream: StreamOrAll = None,
-    *,
-    as_json: AsJson = False,
-    streams: Streams = None,
-    home: Home = None,
-) -> None:
+def status(stream: StreamOrAll = None, *, as_json: AsJson = False, streams: Streams = None, home: Home = None) -> None:
     """Show the state of each stream, and a remedy for each problem."""
     folder, platform = specs_folder(streams), home_folder(home)
     if stream:

@@ -195,11 +195,7 @@ class Lease:
 
 
 def acquire(
-    home: StreamHome,
-    uid: str,
-    *,
-    takeover_after_ms: int | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    home: StreamHome, uid: str, *, takeover_after_ms: int | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Lease:
     """Acquire the lease of the stream for ``uid``, a driver or command, which must be this process.
 

@@ -31,12 +31,7 @@ from sessionizer.home.names import is_identifier, mint_id
 from sessionizer.home.record_file import ControlFile, LineageFile, RecordFile, content_to_store, have_folder
 from sessionizer.home.roots import DataPath, data_root, is_local, uri_of
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.fingerprint import (
-    CHECKPOINT_FILE,
-    present_fingerprint,
-    record_of,
-    write_fingerprint,
-)
+from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, present_fingerprint, record_of, write_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, LineageSpec, begin_applied, write_lineage_spec
 
 Kept = TypeVar("Kept")
@@ -81,8 +76,7 @@ def require_no_history(home: StreamHome) -> None:
     for lineage in filter(is_identifier, list_names(home.lineages)):
         if list_names(checkpoint := home.checkpoint(lineage)):
             raise DamagedFile(
-                uri_of(home.lineage_record),
-                f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}",
+                uri_of(home.lineage_record), f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}"
             )
 
 

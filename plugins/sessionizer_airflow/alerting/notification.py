@@ -152,8 +152,7 @@ def note_alert(alert: Alert) -> Alert:
         return alert
     text = f"{alert.reason}. What to do: {alert.what_to_do}" if alert.what_to_do else alert.reason
     add_mark(
-        home,
-        Mark(kind=MarkKind.ALERT, what=str(alert.kind), text=text, lineage=alert.lineage, batch_id=alert.batch_id),
+        home, Mark(kind=MarkKind.ALERT, what=str(alert.kind), text=text, lineage=alert.lineage, batch_id=alert.batch_id)
     )
     health = health_now(project.home, project.streams, alert.stream)
     return alert if health is None else replace(alert, health=str(health.word))

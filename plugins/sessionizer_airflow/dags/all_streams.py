@@ -54,11 +54,7 @@ def compaction_dag(wiring: Wiring, platform: str) -> DAG:
         **platform_dag_options("compaction", documentation, run_limit=timedelta(hours=12), platform=platform),
         schedule=timedelta(hours=1) if is_asked else None,
     ) as dag:
-        due = StreamsTask(
-            task_id="find_due",
-            look=lambda say, _: streams_due_for_compaction(project, say),
-            **RETRY,
-        )
+        due = StreamsTask(task_id="find_due", look=lambda say, _: streams_due_for_compaction(project, say), **RETRY)
         CompactTables.partial(
             task_id="compact",
             map_index_template="{{ task.stream }}",
@@ -164,10 +160,7 @@ def upgrade_list_dag(wiring: Wiring, platform: str) -> DAG:
             retry_delay=timedelta(seconds=10),
         )
         begin = TriggerDagRunOperator(
-            task_id="begin",
-            trigger_dag_id=f"{platform}.maintenance",
-            logical_date=None,
-            **RETRY,
+            task_id="begin", trigger_dag_id=f"{platform}.maintenance", logical_date=None, **RETRY
         )
         approve >> begin
     return dag

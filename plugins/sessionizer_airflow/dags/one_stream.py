@@ -74,10 +74,7 @@ VERBS = {
         DesiredState.STOPPED,
         "Stops the stream at the next batch boundary, and keeps it stopped until `{start}` runs.",
     ),
-    Verb.START: (
-        DesiredState.RUNNING,
-        "Starts the stream: `{supervise}` launches its driver, and must not be paused.",
-    ),
+    Verb.START: (DesiredState.RUNNING, "Starts the stream: `{supervise}` launches its driver, and must not be paused."),
 }
 
 APPLY = Param(

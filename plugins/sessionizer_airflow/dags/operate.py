@@ -84,11 +84,7 @@ def form_dag_options(verb: str, documentation: str, wiring: Wiring, platform: st
 def read_form(wiring: Wiring, first_task: Mapping[str, str]) -> ReadForm:
     """Return the task that checks the form, and branches to the first task of its verb."""
     return ReadForm(
-        task_id="read_form",
-        project=wiring.project,
-        first_task=first_task,
-        retries=1,
-        retry_delay=timedelta(seconds=10),
+        task_id="read_form", project=wiring.project, first_task=first_task, retries=1, retry_delay=timedelta(seconds=10)
     )
 
 

@@ -267,10 +267,7 @@ class ConnectionLauncher:
         self._launcher_of(traces).end_by_force(traces)
 
     def command(
-        self,
-        call: DriverCall,
-        settings: Mapping[str, str] | None = None,
-        release: InstalledRelease | None = None,
+        self, call: DriverCall, settings: Mapping[str, str] | None = None, release: InstalledRelease | None = None
     ) -> list[str]:
         """Return the command that is the driver in client mode, and submits it in cluster mode.
 

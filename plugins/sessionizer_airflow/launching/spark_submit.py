@@ -48,10 +48,7 @@ class Manager(StrEnum):
     KUBERNETES = "kubernetes"
 
 
-DRIVER_VARIABLES: Final = {
-    Manager.YARN: "spark.yarn.appMasterEnv.",
-    Manager.KUBERNETES: "spark.kubernetes.driverEnv.",
-}
+DRIVER_VARIABLES: Final = {Manager.YARN: "spark.yarn.appMasterEnv.", Manager.KUBERNETES: "spark.kubernetes.driverEnv."}
 """Beginning of Spark's setting for a variable of a driver, by the manager that runs it."""
 COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
 """Managers for which the provider copies environment variables into settings: their machines may lack our Python."""
@@ -176,10 +173,7 @@ _KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         "AWS_DEFAULT_REGION": "region_name",
         "AWS_ENDPOINT_URL": "endpoint_url",
     },
-    "google_cloud_platform": {
-        "GOOGLE_APPLICATION_CREDENTIALS": "key_path",
-        "GOOGLE_CLOUD_PROJECT": "project",
-    },
+    "google_cloud_platform": {"GOOGLE_APPLICATION_CREDENTIALS": "key_path", "GOOGLE_CLOUD_PROJECT": "project"},
     "wasb": {"AZURE_STORAGE_ACCOUNT_KEY": "password"},
     "adls": {
         "AZURE_STORAGE_CLIENT_ID": "login",

@@ -107,11 +107,7 @@ class SparkBatchJob(SparkSubmitOperator):
 def job_of(project: Project, name: str, arguments: tuple[str, ...]) -> SparkJob:
     """Return the Spark job ``name`` that runs ``jobs/main.py`` with ``arguments``."""
     return SparkJob(
-        name=name,
-        application=project.application,
-        arguments=arguments,
-        jars=project.jars,
-        archive=project.archive,
+        name=name, application=project.application, arguments=arguments, jars=project.jars, archive=project.archive
     )
 
 

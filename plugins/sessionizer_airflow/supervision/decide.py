@@ -204,9 +204,7 @@ def replacement(driver: DriverStatus, now_ms: int) -> Replace:
         return Replace(driver.uid, f"{silent} {_seconds(now_ms - driver.heard_ms)}", OUT_OF_SIGHT, out_of_sight=True)
     if driver.start_problem is not None:
         return Replace(
-            driver.uid,
-            f"{_no_batch(driver, now_ms)}: {redact(driver.start_problem.said)}",
-            driver.start_problem.cause,
+            driver.uid, f"{_no_batch(driver, now_ms)}: {redact(driver.start_problem.said)}", driver.start_problem.cause
         )
     if driver.batch_id is None and driver.stall is not Stall.NO_PROGRESS:
         return Replace(driver.uid, _no_batch(driver, now_ms), NO_START)

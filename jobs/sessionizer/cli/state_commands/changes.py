@@ -27,11 +27,7 @@ from sessionizer.cli.state_commands.course import (
     note_edited_file,
 )
 from sessionizer.cli.terminal import say
-from sessionizer.control.records.operation_record import (
-    OPERATION_FILE,
-    OperationRecord,
-    OperationStage,
-)
+from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord, OperationStage
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Division
 from sessionizer.deployment.running_spec import spec_in_force

@@ -85,8 +85,7 @@ class Shared:
 
     stream: Stream
     approve: Annotated[
-        str | None,
-        typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_check_digest),
+        str | None, typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_check_digest)
     ] = None
     wait: Wait = 300.0
     by: By = None

@@ -6,11 +6,7 @@ Until it is over no driver starts. If its process was killed, the stream stays d
 from dataclasses import dataclass
 from typing import Final
 
-from sessionizer.control.records.operation_record import (
-    IN_AIRFLOW,
-    OperationRecord,
-    unbegun_commands,
-)
+from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationRecord, unbegun_commands
 from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.timeouts import STALE_AFTER_MS

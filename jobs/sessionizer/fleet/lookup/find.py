@@ -80,12 +80,7 @@ _RAW_SHOWN: Final = 2_000
 
 
 def find_key(
-    stream: str,
-    key: str,
-    locations: Mapping[str, str],
-    asked: JsonObject | None = None,
-    *,
-    within_s: float = WITHIN_S,
+    stream: str, key: str, locations: Mapping[str, str], asked: JsonObject | None = None, *, within_s: float = WITHIN_S
 ) -> JsonObject:
     """Return the last closed sessions and late events of ``key``. ``locations``: table name to place.
 

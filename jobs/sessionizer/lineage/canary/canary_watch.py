@@ -75,8 +75,7 @@ class CanaryWatch:
             return
         said = verdict.reason or ""
         add_mark(
-            self.home,
-            Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.canary.lineage),
+            self.home, Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.canary.lineage)
         )
         if verdict.outcome is CanaryOutcome.FAILED:
             raise canary_failure(self.home.name, self.canary)

@@ -98,8 +98,7 @@ def change_timeouts(folder: DataPath, timeouts_ms: Mapping[str, int]) -> None:
 def seed(folder: DataPath, watermark_ms: int, timeouts_ms: Mapping[str, int]) -> None:
     """Ask for the batch that begins a lineage with a state: it moves the watermark and keeps timeouts, no more."""
     _write(
-        folder,
-        {"seed": True, "floor_ms": watermark_ms, "timeouts": _changes(timeouts_ms), "said_at_ms": epoch_ms()},
+        folder, {"seed": True, "floor_ms": watermark_ms, "timeouts": _changes(timeouts_ms), "said_at_ms": epoch_ms()}
     )
 
 

@@ -106,11 +106,7 @@ def fork_lineage(recording: Recording, folder: DataPath) -> Fork:
     files = recording.spec.source.format == "files"
     with check_batch_is_kept(recording, folder):
         copy_batch(
-            recording.checkpoint,
-            batches.fork_at,
-            fork.checkpoint,
-            events_are_files=files,
-            listed_until=batches.last,
+            recording.checkpoint, batches.fork_at, fork.checkpoint, events_are_files=files, listed_until=batches.last
         )
         copy_recorded_offsets(recording, folder)
         move_schema(fork.checkpoint, add_scheme(fork.checkpoint))
@@ -186,14 +182,7 @@ def _seed(spark: SparkSession, recording: Recording, migrated: MigratedEvents, e
         scratch.prepare()
         scratch.prepare_data()
         seeded = NewLineage(
-            spark,
-            scratch,
-            recording.spec,
-            examined,
-            partitions,
-            transfer,
-            permit=lambda: None,
-            after=lambda _: None,
+            spark, scratch, recording.spec, examined, partitions, transfer, permit=lambda: None, after=lambda _: None
         )
         seeded.start(migrated.migrate(recording.spec.key_groups))
         seeded.compare()

@@ -42,13 +42,7 @@ from sessionizer.state.proof.comparison import (
     name_event_fields,
 )
 from sessionizer.state.proof.page import keep_page
-from sessionizer.state.proof.result import (
-    BATCHES,
-    Proof,
-    TableProof,
-    judge_table,
-    release_differences,
-)
+from sessionizer.state.proof.result import BATCHES, Proof, TableProof, judge_table, release_differences
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 _OLD_SPEC: Final = "by_recorded_spec"
@@ -131,11 +125,7 @@ def prove_by_replay(
 
 
 def _judge(
-    spark: SparkSession,
-    recording: Recording,
-    fork: Fork,
-    replayed: Replayed,
-    say: Callable[[str], None],
+    spark: SparkSession, recording: Recording, fork: Fork, replayed: Replayed, say: Callable[[str], None]
 ) -> tuple[tuple[TableProof, ...], list[str]]:
     """Compare the old rows with the new ones, and tell the doing of the release from that of a changed spec."""
     noted = noted_rows(recording, replayed.batches)
@@ -158,11 +148,7 @@ def _judge(
 
 
 def _replay_by_old_spec(
-    spark: SparkSession,
-    recording: Recording,
-    replayed: Replayed,
-    folder: DataPath,
-    say: Callable[[str], None],
+    spark: SparkSession, recording: Recording, replayed: Replayed, folder: DataPath, say: Callable[[str], None]
 ) -> Rows | str:
     """Replay by this code and the recorded spec. What differs from the old rows then is the doing of the code.
 

@@ -76,11 +76,7 @@ class Replayed:
 
 
 def replay(
-    spark: SparkSession,
-    recording: Recording,
-    fork: Fork,
-    examined: Examined,
-    say: Callable[[str], None],
+    spark: SparkSession, recording: Recording, fork: Fork, examined: Examined, say: Callable[[str], None]
 ) -> Replayed:
     """Run the recorded batches on the ``fork``, into tables of its own.
 

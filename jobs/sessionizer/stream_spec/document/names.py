@@ -114,9 +114,7 @@ def check_environment_variable(name: str) -> str:
 Name = Annotated[str, AfterValidator(check_stream_name), Field(json_schema_extra={"pattern": ANCHORED})]
 ColumnName = Annotated[str, AfterValidator(check_column)]
 EnvironmentVariable = Annotated[
-    str,
-    AfterValidator(check_environment_variable),
-    Field(json_schema_extra={"pattern": "^[A-Z][A-Z0-9_]*$"}),
+    str, AfterValidator(check_environment_variable), Field(json_schema_extra={"pattern": "^[A-Z][A-Z0-9_]*$"})
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """Text that is not empty. Surrounding white space is removed."""
@@ -164,7 +162,7 @@ Expression = Annotated[Text, Sql()]
 """SQL in Spark's dialect. ``sql_guard`` decides what it may contain, and Spark parses it when the stream starts."""
 
 COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {
-    "propertyNames": {"pattern": ANCHORED, "not": {"enum": [*sorted(RESERVED_NAMES)]}},
+    "propertyNames": {"pattern": ANCHORED, "not": {"enum": [*sorted(RESERVED_NAMES)]}}
 }
 """JSON Schema of a block whose keys are column names."""
 
@@ -191,13 +189,7 @@ def _is_address(address: str) -> bool:
 Brokers = Annotated[Text, AfterValidator(check_brokers)]
 
 
-MILLISECONDS_OF: Final = {
-    "day": DAY,
-    "hour": HOUR,
-    "minute": MINUTE,
-    "second": SECOND,
-    "millisecond": 1,
-}
+MILLISECONDS_OF: Final = {"day": DAY, "hour": HOUR, "minute": MINUTE, "second": SECOND, "millisecond": 1}
 """Milliseconds in a unit, the longest unit first."""
 
 LONGEST: Final = 36_500 * DAY
@@ -236,7 +228,7 @@ Duration = Annotated[
             "format": "duration-with-unit",
             "pattern": DURATION_PATTERN,
             "examples": ["30 seconds", "10 minutes", "1 hour"],
-        },
+        }
     ),
 ]
 """Milliseconds, read from text such as ``30 seconds`` and written as such in JSON."""

@@ -159,9 +159,7 @@ class Rules(Section):
         examples=["lake/client_timeouts"],
     )
     max_events: Annotated[int | None, FieldEffect("cap changed", KEEP_CAPS)] = Field(
-        default=10_000,
-        ge=1,
-        description="Number of events after which a session is cut. null: no cap.",
+        default=10_000, ge=1, description="Number of events after which a session is cut. null: no cap."
     )
     max_bytes: Annotated[int, FieldEffect("cap changed", KEEP_CAPS)] = Field(
         default=64 * MEBIBYTE,
@@ -203,11 +201,7 @@ class Rules(Section):
     )
     max_event_bytes: Annotated[
         int, FieldEffect("cap of a row changed", "it decides which new rows are quarantined")
-    ] = Field(
-        default=524_288,
-        ge=1,
-        description="Size of a row, in bytes, above which it is quarantined.",
-    )
+    ] = Field(default=524_288, ge=1, description="Size of a row, in bytes, above which it is quarantined.")
 
     @property
     def caps(self) -> Caps:
@@ -267,9 +261,7 @@ class Migration(Section):
         default=None, description="The new client of each open event, cast to string. Null means none."
     )
     drop: list[ColumnName] = Field(
-        default_factory=list,
-        description="Payload columns that open events lose.",
-        examples=[["user_agent"]],
+        default_factory=list, description="Payload columns that open events lose.", examples=[["user_agent"]]
     )
     where: Expression | None = Field(
         default=None,

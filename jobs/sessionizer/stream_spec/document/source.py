@@ -48,11 +48,7 @@ def option_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-OptionValue = Annotated[
-    str,
-    BeforeValidator(option_text),
-    WithJsonSchema({"type": ["string", "number", "boolean"]}),
-]
+OptionValue = Annotated[str, BeforeValidator(option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
 BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
 
@@ -207,7 +203,7 @@ class FilesSource(SourceWithOptions):
     )
     encoding: Annotated[Literal["json", "csv", "parquet", "text"], ENCODING] = Field(
         description="How the files are written: json (an object per line), csv, parquet, or text (a row per line, in "
-        "the column `value`).",
+        "the column `value`)."
     )
     columns: Annotated[Text | None, COLUMNS] = Field(
         default=None,
@@ -239,25 +235,20 @@ class KafkaSource(SourceWithOptions):
 
     format: Annotated[Literal["kafka"], ANOTHER_TYPE] = Field(
         description="Kafka topics. A mapping may also use the struct kafka: key (string), topic, partition, offset, "
-        "timestamp and headers of the record.",
+        "timestamp and headers of the record."
     )
     bootstrap_servers: Annotated[
         Brokers, FieldEffect("brokers moved", "the topic and the position in it stay", plans_only=True)
     ] = Field(
-        description="Brokers to ask first, as host:port, separated by commas.",
-        examples=["broker-1:9092,broker-2:9092"],
+        description="Brokers to ask first, as host:port, separated by commas.", examples=["broker-1:9092,broker-2:9092"]
     )
     topic: Annotated[Topics, RE_POINTED] = Field(
-        description="Topic to read, or several separated by commas.",
-        examples=["clicks", "clicks-eu,clicks-us"],
+        description="Topic to read, or several separated by commas.", examples=["clicks", "clicks-eu,clicks-us"]
     )
     starting_offsets: Annotated[
         Literal["earliest", "latest"],
         FieldEffect("start of a new checkpoint changed", "a lineage goes on where it was", plans_only=True),
-    ] = Field(
-        default="earliest",
-        description="Where a new checkpoint begins. An existing one resumes at its position.",
-    )
+    ] = Field(default="earliest", description="Where a new checkpoint begins. An existing one resumes at its position.")
     accept_compaction: Annotated[
         bool, FieldEffect("compaction accepted or refused", "records that are gone are not read either way")
     ] = Field(
@@ -267,7 +258,7 @@ class KafkaSource(SourceWithOptions):
     )
     encoding: Annotated[Literal["json", "text", "avro", "protobuf"], ENCODING] = Field(
         description="How a record's value is written: json (an object), text (in the column `value`), avro or protobuf "
-        "(in bytes).",
+        "(in bytes)."
     )
     columns: Annotated[Text | None, COLUMNS] = Field(
         default=None,
@@ -275,9 +266,7 @@ class KafkaSource(SourceWithOptions):
         examples=["user_id string, ts bigint"],
     )
     message: Annotated[Text | None, FieldEffect("message changed", FOR_NEW_ROWS)] = Field(
-        default=None,
-        description="Full name of the message that a value is, for protobuf.",
-        examples=["shop.Click"],
+        default=None, description="Full name of the message that a value is, for protobuf.", examples=["shop.Click"]
     )
     value_schema: Annotated[
         ValueSchema | None,
@@ -351,8 +340,7 @@ class SocketSource(Section):
     host: Annotated[Text, SOCKET] = Field(description="Host to connect to.", examples=["localhost"])
     port: Annotated[int, SOCKET] = Field(ge=1, le=65535, description="Port to connect to, 1 to 65535.")
     encoding: Annotated[Literal["json", "text"], ENCODING] = Field(
-        default="text",
-        description="How a line is written: json (an object), or text (in the column `value`).",
+        default="text", description="How a line is written: json (an object), or text (in the column `value`)."
     )
     columns: Annotated[Text | None, COLUMNS] = Field(
         default=None,

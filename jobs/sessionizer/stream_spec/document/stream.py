@@ -221,8 +221,7 @@ class Sink(Section):
     """The tables of the stream: sessions, quarantine, late_events."""
 
     keep_events: Annotated[bool, FieldEffect("sink changed", "it holds for sessions that end from now on")] = Field(
-        default=True,
-        description="Whether a session keeps its events, as an array of structs in the column events.",
+        default=True, description="Whether a session keeps its events, as an array of structs in the column events."
     )
     path: Annotated[
         Place | None, FieldEffect("sink moved", "rows of sessions that end from now on go there, the old tables stay")
@@ -286,9 +285,7 @@ class Savepoints(Section):
         description="Age after which a scheduled savepoint is removed (duration). Those that users made stay.",
     )
     at_least: int = Field(
-        default=3,
-        ge=1,
-        description="Number of the newest scheduled savepoints that are kept whatever their age.",
+        default=3, ge=1, description="Number of the newest scheduled savepoints that are kept whatever their age."
     )
 
 
@@ -332,8 +329,7 @@ class StreamSpec(Section):
         description="SQL expressions that make events of the source's rows."
     )
     rules: Rules = Field(
-        default_factory=lambda: Rules.model_validate({}),
-        description="When a session ends, and how time is handled.",
+        default_factory=lambda: Rules.model_validate({}), description="When a session ends, and how time is handled."
     )
     measures: Annotated[
         dict[ColumnName, Expression],
@@ -344,17 +340,12 @@ class StreamSpec(Section):
         examples=[{"purchases": "count_if(type = 'purchase')"}],
         json_schema_extra=COLUMN_NAMES_SCHEMA,
     )
-    sink: Sink = Field(
-        default_factory=lambda: Sink.model_validate({}),
-        description="Where the results go.",
-    )
+    sink: Sink = Field(default_factory=lambda: Sink.model_validate({}), description="Where the results go.")
     savepoints: Annotated[Savepoints, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: Savepoints.model_validate({}),
-        description="Scheduled savepoints.",
+        default_factory=lambda: Savepoints.model_validate({}), description="Scheduled savepoints."
     )
     compaction: Annotated[Compaction, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: Compaction.model_validate({}),
-        description="Scheduled work that keeps the tables small.",
+        default_factory=lambda: Compaction.model_validate({}), description="Scheduled work that keeps the tables small."
     )
     upgrades: Annotated[Upgrades, BESIDE_THE_STREAM] = Field(
         default_factory=lambda: Upgrades.model_validate({}),
@@ -390,9 +381,7 @@ class StreamSpec(Section):
     trigger_interval_ms: Annotated[
         Duration, FieldEffect("trigger changed", "batches start at other times", plans_only=True), ChangesWithSource()
     ] = Field(
-        default=10 * SECOND,
-        alias="trigger_interval",
-        description="Time between the starts of two batches (duration).",
+        default=10 * SECOND, alias="trigger_interval", description="Time between the starts of two batches (duration)."
     )
 
     @model_validator(mode="after")
