@@ -175,25 +175,13 @@ WORKER_LIMIT = timedelta(minutes=10)
 
 def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """Return the options of the DAG that does ``verb`` for a stream. ``run_limit`` ends a run that hangs."""
+    about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
     return {
         **_options(spec.name, verb, documentation, run_limit),
         "dag_id": dag_id(spec.name, verb),
-        "doc_md": _document(spec, documentation),
+        "doc_md": f"{documentation.strip()}\n\n{about}\n",
         "tags": ["sessionizer", f"stream:{spec.name}", str(verb)],
         "default_args": _task_defaults(spec.owner),
-    }
-
-
-def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """Return ``dag_options`` for a DAG with which a user changes the desired state of a stream.
-
-    The DAG is not paused on creation, because a request must take effect at once. Only manual runs are allowed, because
-    a run that a schedule or a backfill starts is not a user's request.
-    """
-    return {
-        **dag_options(spec, verb, documentation, run_limit=run_limit),
-        "allowed_run_types": ["manual"],
-        "is_paused_upon_creation": False,
     }
 
 
@@ -252,11 +240,6 @@ def refuse_unknown_fields(context: Context) -> None:
 def find_requester(context: Context) -> str:
     """Return the user who started the run."""
     return f"{context['dag_run'].triggering_user_name or 'an unnamed user'}{IN_AIRFLOW}"
-
-
-def _document(spec: StreamSpec, documentation: str) -> str:
-    about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
-    return f"{documentation.strip()}\n\n{about}\n"
 
 
 def read_approvers(environment: Mapping[str, str]) -> tuple[str, ...]:

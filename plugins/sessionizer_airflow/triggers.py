@@ -1,6 +1,7 @@
 """Trigger that watches a stream from the triggerer: light, asynchronous, by the control directory alone."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from sessionizer.errors import SessionizerError
 from sessionizer.fleet.finding import SEVERITY, StreamHealth
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges, send_health
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.health import HealthWatch
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.tell import level_of_alert
 from sessionizer_airflow.supervision.watch import look_at
 
 POLL_SECONDS = 2.0
@@ -107,7 +108,9 @@ class StreamTrigger(BaseTrigger):
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:
-            self.log.log(level_of_alert(found.alert), "%s", found.alert.message)
+            self.log.log(
+                logging.INFO if found.alert.kind is AlertKind.RECOVERED else logging.WARNING, "%s", found.alert.message
+            )
             await notify_from_triggerer(found.alert, self.log.warning)
 
     async def _judge_health(self) -> None:

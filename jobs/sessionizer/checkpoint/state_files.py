@@ -267,23 +267,19 @@ def schema_version(content: bytes) -> str:
         reader.schema(reader.long_text())
     elif version == "v3":
         for _ in range(reader.number(_NUMBER)):
-            _family(reader)
+            reader.text()
+            for _ in range(_SCHEMAS_OF_FAMILY):
+                reader.number(_TEXT)
+                reader.schema(reader.long_text())
+            reader.schema(reader.long_text())
+            user = reader.long_text()
+            if user.strip():
+                reader.schema(user)
     else:
         raise ValueError(f"its version is {version[:20]!r}, and known are v1 to v3")
     if reader.at != len(content):
         raise ValueError("something follows its end")
     return version
-
-
-def _family(reader: _Reader) -> None:
-    reader.text()
-    for _ in range(_SCHEMAS_OF_FAMILY):
-        reader.number(_TEXT)
-        reader.schema(reader.long_text())
-    reader.schema(reader.long_text())
-    user = reader.long_text()
-    if user.strip():
-        reader.schema(user)
 
 
 class _Reader:

@@ -79,23 +79,23 @@ def history(  # noqa: PLR0913  one parameter per option
     with working_spark("history", stream, master, "starting Spark") as spark, few_blobs_at_a_time(spark):
         say("reading the history")
         found = read_event_history(spark, spec, folder.absolute(), home_folder(home))
-        _tell_rows(found)
+        refused = found.figures.refused
+        typer.echo(f"events       {found.figures.events:>12,}")
+        typer.echo(f"quarantined  {sum(refused.values()):>12,}")
+        for reason, count in sorted(refused.items()):
+            typer.echo(f"  {reason:<22} {count:>12,}")
         _write(found, until_ms, to)
     say(f"done in {time.monotonic() - started:.0f} s")
-
-
-def _tell_rows(found: EventHistory) -> None:
-    refused = found.figures.refused
-    typer.echo(f"events       {found.figures.events:>12,}")
-    typer.echo(f"quarantined  {sum(refused.values()):>12,}")
-    for reason, count in sorted(refused.items()):
-        typer.echo(f"  {reason:<22} {count:>12,}")
 
 
 def _write(found: EventHistory, until_ms: int | None, to: Path | None) -> None:
     say("sessionizing")
     taken = found.take(until_ms)
-    _tell_sessions(_write_table(found.sessions(taken), to, "sessions"))
+    sessions = _write_table(found.sessions(taken), to, "sessions")
+    counts = {row.close_reason: row["count"] for row in sessions.groupBy("close_reason").count().collect()}
+    typer.echo(f"sessions     {sum(counts.values()):>12,}")
+    for reason, count in sorted(counts.items()):
+        typer.echo(f"  {reason:<22} {count:>12,}")
     if until_ms is not None:
         say("collecting open sessions")
         typer.echo(f"open events  {_write_table(found.open_events(taken), to, 'open_events').count():>12,}")
@@ -108,13 +108,6 @@ def _write_table(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
     frame.write.format("delta").mode("errorifexists").save(location)
     typer.echo(f"wrote {location}")
     return frame.sparkSession.read.format("delta").load(location)
-
-
-def _tell_sessions(sessions: DataFrame) -> None:
-    counts = {row.close_reason: row["count"] for row in sessions.groupBy("close_reason").count().collect()}
-    typer.echo(f"sessions     {sum(counts.values()):>12,}")
-    for reason, count in sorted(counts.items()):
-        typer.echo(f"  {reason:<22} {count:>12,}")
 
 
 def report(
@@ -177,7 +170,16 @@ def compact(  # noqa: PLR0913  one parameter per option
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)
-        told: dict[str, Any] = {"plan": _plan_json(made, tables), "tables": None}
+        told: dict[str, Any] = {
+            "plan": {
+                "stream": made.stream,
+                "retention": made.retention.to_json(),
+                "tables": [asdict(table) for table in tables],
+                "checkpoints": [asdict(verdict) for verdict in made.checkpoints],
+                "savepoints": [asdict(verdict) for verdict in made.savepoints],
+            },
+            "tables": None,
+        }
         if not as_json:
             typer.echo("\n".join(plan_lines(made, tables)))
         if not plan:
@@ -207,16 +209,6 @@ def _run(
         kept = remove_checkpoint(home, lineage, spec.compaction.keep_ms, epoch_ms())
         say(f"removed checkpoint {lineage}" if kept is None else f"kept checkpoint {lineage} after all: {kept}")
     return results
-
-
-def _plan_json(made: CompactionPlan, tables: Sequence[TablePlan]) -> dict[str, Any]:
-    return {
-        "stream": made.stream,
-        "retention": made.retention.to_json(),
-        "tables": [asdict(table) for table in tables],
-        "checkpoints": [asdict(verdict) for verdict in made.checkpoints],
-        "savepoints": [asdict(verdict) for verdict in made.savepoints],
-    }
 
 
 def plan_lines(made: CompactionPlan, tables: Sequence[TablePlan]) -> Iterator[str]:

@@ -86,7 +86,8 @@ def check(  # noqa: PLR0913  one parameter per option
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     lineage = require_lineage(where)
     pending = pending_migrations(stream, spec.migrations, read_applied(where, lineage))
-    _require_known_columns(where, lineage, pending)
+    kept = TYPES_FILE.of(where, lineage).require()
+    compile_migrations(where.name, pending, list(kept.payload) if kept is not None else [])
     if not deep or not pending:
         ids = [each.id for each in pending]
         told = json.dumps({"pending": ids}) if as_json else f"ok  {stream}: {', '.join(ids) or 'nothing'} pending"
@@ -107,11 +108,6 @@ def _list_migrations(
         {"id": name, "digest": digest, "state": state, "at": at, "does": declared.get(name, "")}
         for name, digest, state, at in states
     ]
-
-
-def _require_known_columns(where: StreamHome, lineage: str, pending: Sequence[Migration]) -> None:
-    kept = TYPES_FILE.of(where, lineage).require()
-    compile_migrations(where.name, pending, list(kept.payload) if kept is not None else [])
 
 
 def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...], master: str | None) -> Preview:

@@ -129,15 +129,11 @@ def write_lease(home: StreamHome, record: LeaseRecord) -> bool:
     # A full disk must not cost the lease that was just won: this copy is only for people.
     with suppress(UnwritablePath, DiskFull, ControlUnreachable):
         LEASE_COPY.of(home).write(record)
-    _prune(home, record.token)
-    return True
-
-
-def _prune(home: StreamHome, newest: int) -> None:
     with suppress(OSError):
         for name in record_names(home.leases):
-            if 0 < _token(name) <= newest - KEPT_TOKENS:
+            if 0 < _token(name) <= record.token - KEPT_TOKENS:
                 _remove(home.leases / name)
+    return True
 
 
 def _remove(path: ControlPath) -> None:

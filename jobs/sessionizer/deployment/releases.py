@@ -4,14 +4,12 @@
 Their versions are read from the environments, because a typed list would go stale.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.errors import DamagedFile, InvalidSpec, UpgradeWaits
 from sessionizer.home.stream_home import StreamHome
@@ -29,9 +27,7 @@ from sessionizer.lineage.fingerprint import (
     release_line,
 )
 from sessionizer.stream_spec.document.stream import AtRestart, Upgrades
-
-if TYPE_CHECKING:
-    from sessionizer.stream_spec.spec_folder import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 
 RELEASES_VARIABLE: Final = "SESSIONIZER_RELEASES"
 _PACKAGES: Final = {name: each.package for name, each in PROGRAMS.items() if each.is_chosen}

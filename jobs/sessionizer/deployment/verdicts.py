@@ -149,7 +149,10 @@ class PayloadChange:
         before, now = _payload(self.before), _payload(self.now)
         renamed = dict(self._renames(before, now))
         for name in [name for name in now if name not in before and name not in renamed]:
-            yield self._added(name, now[name])
+            reason = f"{self.state.counted} have null in it for earlier events"
+            remedy = f"To give open events a value, declare a migration: columns: {{{name}: …}}"
+            change = _column(name, None, now[name])
+            yield judge_change(change, "column added", *self._unless_migrated(name, reason, remedy))
         for new, old in renamed.items():
             yield self._renamed(old, new, (before[old], now[new]))
         for name in [name for name in before if name not in now and name not in renamed.values()]:
@@ -174,12 +177,6 @@ class PayloadChange:
             if old is not None:
                 gone.remove(old)
                 yield new, old
-
-    def _added(self, name: str, expression: str) -> Difference:
-        reason = f"{self.state.counted} have null in it for earlier events"
-        remedy = f"To give open events a value, declare a migration: columns: {{{name}: …}}"
-        change = _column(name, None, expression)
-        return judge_change(change, "column added", *self._unless_migrated(name, reason, remedy))
 
     def _renamed(self, old: str, new: str, text: tuple[str, str]) -> Difference:
         reason = f"{self.state.counted} lose the values of {old}: {new} is null for earlier events"

@@ -4,21 +4,16 @@ Its logs are ``metadata``, offsets, commits and lists. Its state has description
 files with rows. Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.checkpoint.files import Files, hadoop_file
 from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, SOURCES, STATE
 from sessionizer.checkpoint.state_files import CHECKSUM, DEFAULT, OPERATOR_FILE, SCHEMA_FILE, Chain, StorePlace
-
-if TYPE_CHECKING:
-    from sessionizer.inspection.checkpoint_read import Checkpoint
-
+from sessionizer.inspection.checkpoint_read import Checkpoint
 
 GONE: Final = "it is gone"
 ELSEWHERE: Final = (

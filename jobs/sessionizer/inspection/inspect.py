@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from sessionizer.checkpoint.files import Files, read_consistently
 from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE, source_kind
-from sessionizer.checkpoint.state_files import Operator
 from sessionizer.home.roots import DataPath
 from sessionizer.inspection.checkpoint_read import Checkpoint, read_checkpoint
 from sessionizer.inspection.damages import CheckpointDamage, damages
@@ -83,7 +82,19 @@ class Inspection:
                 {"source": name, "kind": source_kind(end), "end": end}
                 for name, end in (newest.ends if newest else {}).items()
             ],
-            "operators": [self._operator_json(operator) for operator in read.operators.values()],
+            "operators": [
+                {
+                    "operator": operator.number,
+                    "name": operator.name,
+                    "kind": operator.common_name,
+                    "partitions": operator.partitions,
+                    "stores": [store.name for store in operator.stores],
+                    "bytes": self.bytes_of(operator.number),
+                    "batches": self.versions_of(operator.number),
+                    "properties": dict(operator.properties),
+                }
+                for operator in read.operators.values()
+            ],
             "settings": dict(self.settings),
             "findings": [
                 {
@@ -96,18 +107,6 @@ class Inspection:
                 }
                 for each in self.findings
             ],
-        }
-
-    def _operator_json(self, operator: Operator) -> dict[str, Any]:
-        return {
-            "operator": operator.number,
-            "name": operator.name,
-            "kind": operator.common_name,
-            "partitions": operator.partitions,
-            "stores": [store.name for store in operator.stores],
-            "bytes": self.bytes_of(operator.number),
-            "batches": self.versions_of(operator.number),
-            "properties": dict(operator.properties),
         }
 
 

@@ -83,8 +83,12 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
 
 
 def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if java is None:
+        raise JarsNotFetched(folder, "there is no Java here")
     command = [
-        _java(folder), *JVM_LOCALE.split(), "-cp", str(_ivy(folder)), "org.apache.ivy.Main",
+        java, *JVM_LOCALE.split(), "-cp", str(_ivy(folder)), "org.apache.ivy.Main",
         "-ivy", str(LISTED), "-confs", EVERY_DRIVER, *stores,
         "-retrieve", f"{part}/[artifact]-[revision].[ext]", "-warn",
     ]  # fmt: skip
@@ -107,14 +111,6 @@ def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
 def _reason(output: str) -> str:
     found = [line.strip(" :\t") for line in output.splitlines() if "not found" in line or "rror" in line]
     return found[0] if found else ""
-
-
-def _java(folder: Path) -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    if java is None:
-        raise JarsNotFetched(folder, "there is no Java here")
-    return java
 
 
 def _ivy(folder: Path) -> Path:

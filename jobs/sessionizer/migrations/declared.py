@@ -5,17 +5,12 @@ be removed from the spec, because their effect is in the state. SQL is not parse
 expression, under the guard that mappings have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.json_record import JsonRecord, Moment, typed_digest
-
-if TYPE_CHECKING:
-    from sessionizer.stream_spec.document.rules import Migration
+from sessionizer.stream_spec.document.rules import Migration
 
 
 @dataclass(frozen=True, slots=True)

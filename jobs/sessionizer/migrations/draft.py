@@ -4,12 +4,10 @@ A draft follows from the difference between the spec that a stream runs by and i
 because only the user knows what a new column is computed from.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -24,10 +22,8 @@ from sessionizer.stream_spec.column_types import (
     read_recorded_type,
     reads_other_type,
 )
+from sessionizer.stream_spec.decisions import Document
 from sessionizer.stream_spec.sql_guard import normal_sql
-
-if TYPE_CHECKING:
-    from sessionizer.stream_spec.decisions import Document
 
 
 def draft_migration(

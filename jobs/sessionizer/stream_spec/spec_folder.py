@@ -1,7 +1,5 @@
 """The reading of stream specs from a folder, of one file, and of a spec that was kept as JSON."""
 
-from __future__ import annotations
-
 import errno
 import json
 from collections import Counter, defaultdict
@@ -10,21 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.home.local_files import file_kind, open_regular
 from sessionizer.home.roots import DataPath, resolve_place
+from sessionizer.stream_spec.decisions import Document
 from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer.stream_spec.document.source import READ_BESIDE
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_text import MOST_BYTES, YamlDocument, invalid_spec
-
-if TYPE_CHECKING:
-    from sessionizer.stream_spec.decisions import Document
-
 
 SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 

@@ -112,11 +112,6 @@ def level_of(decision: Action) -> int:
             return logging.INFO
 
 
-def level_of_alert(alert: Alert) -> int:
-    """Return INFO for good news, else WARNING."""
-    return logging.INFO if alert.kind is AlertKind.RECOVERED else logging.WARNING
-
-
 def alert_on_failure(
     stream: str,
     failure: Failure,

@@ -60,7 +60,7 @@ def find(  # noqa: PLR0913  one parameter per option
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
-    for line in [found["says"], *map(_line, _rows(found)), *lines]:
+    for line in [found["says"], *map(_line, [row for name in _ROWS for row in found.get(name, ())]), *lines]:
         typer.echo(printable(line))
 
 
@@ -84,10 +84,6 @@ def _look(
         kept.found.require_unchanged()
     shown = [{**where_json(kept.found), **each} for each, _ in looks]
     return shown, [line for _, lines in looks for line in lines]
-
-
-def _rows(found: JsonObject) -> list[JsonObject]:
-    return [row for name in _ROWS for row in found.get(name, ())]
 
 
 def _line(row: JsonObject) -> str:

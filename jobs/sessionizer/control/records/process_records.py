@@ -73,7 +73,11 @@ def is_alive(identity: ProcessIdentity) -> bool | None:
         return None
     stat = _stat(identity.pid)
     if stat is None:
-        return _alive_unseen(identity.pid)
+        answers = _answers(identity.pid)
+        if answers and (_PROC / "self" / "stat").exists():
+            # There is a process, but /proc hides it (hidepid), so it may be another one.
+            return None
+        return answers
     state, started = stat
     return state not in _ENDED_STATES and identity.started in {None, started}
 
@@ -94,14 +98,6 @@ def _stat(pid: int) -> tuple[bytes, int] | None:
         return columns[0], int(columns[19])
     except (OSError, IndexError, ValueError):
         return None
-
-
-def _alive_unseen(pid: int) -> bool | None:
-    answers = _answers(pid)
-    if answers and (_PROC / "self" / "stat").exists():
-        # There is a process, but /proc hides it (hidepid), so it may be another one.
-        return None
-    return answers
 
 
 def _answers(pid: int) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.counts import count_text
 from sessionizer.home.clock import describe_duration
-
-if TYPE_CHECKING:
-    from sessionizer.control.records.driver_records import Heartbeat
-    from sessionizer.home.json_record import JsonObject
+from sessionizer.home.json_record import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,7 +269,7 @@ def read_refused_rows(
         for reason, count in _counts(rows).items():
             told = found.setdefault(reason, {"reason": reason, "count": 0, "rows": []})
             told["count"] += count
-            told["rows"] = _newest([*told["rows"], *_sample(rows, reason)])
+            told["rows"] = sorted([*told["rows"], *_sample(rows, reason)], key=lambda row: -row[_AT])[:ROWS]
 
     extent = scan.visit(lambda file: read(file.read(("reason", *_ROW), wanted)), wanted)
     reasons = [{**told, "newest": told["rows"][0][_AT]} for told in found.values()]
@@ -293,7 +293,3 @@ def _sample(rows: pa.Table, reason: str) -> list[JsonObject]:
     ours = rows.filter(pc.equal(rows.column("reason"), reason)).sort_by([(_AT, "descending")])
     told = rows_of(ours.slice(0, ROWS).select(_ROW))
     return [{**row, "raw": row["raw"] and row["raw"][:RAW_SHOWN]} for row in told]
-
-
-def _newest(rows: list[JsonObject]) -> list[Any]:
-    return sorted(rows, key=lambda row: -row[_AT])[:ROWS]

@@ -4,20 +4,16 @@ No compared figure depends on how much a batch brings or how late it comes. So a
 like one that follows its source (docs/adr/0106).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.clock import DAY, MINUTE
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.batch_log import BatchFigures
-
-if TYPE_CHECKING:
-    from sessionizer.lineage.active import Lineage
 
 BATCHES: Final = 5
 """Batches of a canary, unless the user gives a number."""

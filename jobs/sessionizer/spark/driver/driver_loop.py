@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sessionizer.checkpoint.log_entries import read_pinned_settings
+from sessionizer.checkpoint.log_entries import read_begun_batch, read_pinned_settings
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.lease import Lease, LeaseWatch, acquire
 from sessionizer.control.maintenance import record_failure, record_false_start
@@ -114,7 +114,12 @@ class DriverLoop:
     def _live(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
         with self._heartbeat.keep_beating():
-            self._prepared = self._prepare()
+            local_data = is_local(self._home.data)
+            name, metrics = self._spec.name, driver_metrics(self._spec.name)
+            spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
+            self._signals.take_over()
+            self._heartbeat.note_start_progress()
+            self._prepared = self._prepare_query(spark)
         self._housekeeping = Housekeeping(self._prepared, self._options.until, self._say)
         for each in read_excluded_ranges(self._home, self._prepared.lineage).lines():
             self._say(f"left out of the source, to quarantine: {each}")
@@ -152,14 +157,6 @@ class DriverLoop:
         )
         self._tables.check_files()
         self._say(f"starting Spark for stream {self._spec.name}")
-
-    def _prepare(self) -> PreparedQuery:
-        local_data = is_local(self._home.data)
-        name, metrics = self._spec.name, driver_metrics(self._spec.name)
-        spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
-        self._signals.take_over()
-        self._heartbeat.note_start_progress()
-        return self._prepare_query(spark)
 
     def _prepare_query(self, spark: SparkSession) -> PreparedQuery:
         """Prepare the query, with the tables made and a lineage to resume."""
@@ -214,7 +211,8 @@ class DriverLoop:
         return error if self._canary is None else self._canary.translate_error(error)
 
     def _run_to_end(self, until: Until) -> None:
-        if self._prepared.resumes and self._needs_waking(until):
+        has_begun = read_begun_batch(self._home.checkpoint(self._prepared.lineage)) is not None
+        if has_begun and self._needs_waking(until):
             punctuation.wake(self._home.punctuations(self._prepared.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.STOPPED or self._gate.closed:
@@ -284,7 +282,12 @@ class DriverLoop:
                 self._watch.stop(self._prepared.spark, query, self._say)
                 break
             self._watch.look(self._prepared.spark, query)
-            self._tell_progress()
+            beat = self._heartbeat.beat
+            if beat.batch_id is not None:
+                self._report.note_progress(beat.lineage)
+            line = self._progress.line(beat, epoch_ms())
+            if line is not None:
+                self._say(line)
             self._housekeeping.do(query)
             self._judge(query)
             time.sleep(self._watch.poll_s)
@@ -306,14 +309,6 @@ class DriverLoop:
         except (LineageUnfit, LineageLeft):
             self._watch.stop(self._prepared.spark, query, self._say)
             raise
-        if line is not None:
-            self._say(line)
-
-    def _tell_progress(self) -> None:
-        beat = self._heartbeat.beat
-        if beat.batch_id is not None:
-            self._report.note_progress(beat.lineage)
-        line = self._progress.line(beat, epoch_ms())
         if line is not None:
             self._say(line)
 

@@ -51,16 +51,12 @@ def require_fit_executors(spark: SparkSession, data: DataPath) -> None:
 
     Asks those that have come by now. ``data`` is the stream's existing folder of data.
     """
-    _require_python(spark)
-    _require_shared(spark, data)
-
-
-def _require_python(spark: SparkSession) -> None:
     tasks = spark.sparkContext.defaultParallelism
     with _unfit(UNFIT):
         for host, lacking in spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_question()).collect():
             if lacking:
                 raise ExecutorsUnfit(f"their Python lacks {', '.join(lacking)}", host)
+    _require_shared(spark, data)
 
 
 def _question() -> Callable[[Any], Iterator[tuple[str, list[str]]]]:

@@ -1,14 +1,12 @@
 """The driver's heartbeat and history, fed by what batches wrote and by Spark's own progress events."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -39,10 +37,7 @@ from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, Unwritab
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import OpenSessions
-
-if TYPE_CHECKING:
-    from sessionizer.spark.sinks.write import BatchCounts
-
+from sessionizer.spark.sinks.write import BatchCounts
 
 BEAT_EVERY_S: Final = 3.0
 _PLANNING: Final = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit")

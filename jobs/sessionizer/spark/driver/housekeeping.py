@@ -114,7 +114,10 @@ class Housekeeping:
             self._log.trim()
         self._wake_quiet_stream(query)
         self._announce_timeouts()
-        self._say_warnings()
+        warnings = [each.warning for each in (self._timeouts, self._folder) if each is not None and each.warning]
+        warning = "; ".join(warnings) or None
+        if warning != self._heartbeat.beat.warning:
+            self._heartbeat.update(warning=warning)
         self._rehearse(query)
         self._positions.look()
         self._lookups.look()
@@ -180,12 +183,6 @@ class Housekeeping:
         self._next_folder = epoch_ms() + FOLDER_EVERY_MS
         for line in self._folder.look():
             self._say(line)
-
-    def _say_warnings(self) -> None:
-        warnings = [each.warning for each in (self._timeouts, self._folder) if each is not None and each.warning]
-        warning = "; ".join(warnings) or None
-        if warning != self._heartbeat.beat.warning:
-            self._heartbeat.update(warning=warning)
 
     def _tell_of_late_backlog(self) -> None:
         """Warn once in a driver's life, and only after a batch."""

@@ -79,7 +79,14 @@ class PreparedQuery:
 
         def write(emitted: DataFrame, batch_id: int) -> None:
             with self.gate.batch(batch_id):
-                self._write(sinks, emitted, batch_id)
+                self.permit()
+                self.files.require(self.spark, self.spec, batch_id)
+                counts = sinks.write(emitted, batch_id)
+                open_before = self.open_sessions.most
+                self.open_sessions.learn(batch_id, counts.open_in_groups)
+                written = [table_key(self.spec.sink.path, table) for table in counts.tables]
+                self.batch_log.add(self._facts(batch_id, counts, open_before), written)
+                self.heartbeat.note_written(counts, self.open_sessions)
 
         # for a lineage that resumes, Spark takes the number that it began with
         self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
@@ -91,11 +98,6 @@ class PreparedQuery:
         # docker/prometheus/prometheus.yaml takes the labels of the query's metrics from its name
         name = f"{self.spec.name}.lineage.{self.lineage}"
         return query.start(write, self.home.checkpoint(self.lineage), every_ms, name)
-
-    @property
-    def resumes(self) -> bool:
-        """Whether the lineage has a batch behind it, also one that was only begun."""
-        return read_begun_batch(self.home.checkpoint(self.lineage)) is not None
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """Return this query without the cause that ended it, and that cause. None if a new query would end alike.
@@ -117,16 +119,6 @@ class PreparedQuery:
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
         return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage, columns)), reason
-
-    def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
-        self.permit()
-        self.files.require(self.spark, self.spec, batch_id)
-        counts = sinks.write(emitted, batch_id)
-        open_before = self.open_sessions.most
-        self.open_sessions.learn(batch_id, counts.open_in_groups)
-        written = [table_key(self.spec.sink.path, table) for table in counts.tables]
-        self.batch_log.add(self._facts(batch_id, counts, open_before), written)
-        self.heartbeat.note_written(counts, self.open_sessions)
 
     def _facts(self, batch_id: int, counts: BatchCounts, open_before: int) -> BatchFacts:
         watermark_ms = self.heartbeat.beat.watermark_ms

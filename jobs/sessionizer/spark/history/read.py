@@ -92,18 +92,15 @@ class FirstBatch:
             output.row(rows.LATER, pc.sum(later).as_py() or 0)
             events = events.filter(pc.invert(later))
         if events.num_rows:
-            self._decide(events, output)
+            admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
+            merged = merge([admitted], self.watermark_ms, self.rules, self.payload)
+            output.step(GroupChanges(NO_PLAN, merged=merged))
+            output.row(rows.OPEN_SESSIONS, merged.open.sessions)
+            kept = schema.event_schema(self.kept, self.rules.clock)
+            for table in merged.open_events:
+                for piece in pieces(table):
+                    output.table(rows.OPEN_EVENTS, read_typed_rows([piece], 0, kept))
         return tabulate_output(output)
-
-    def _decide(self, events: pa.Table, output: Output) -> None:
-        admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
-        merged = merge([admitted], self.watermark_ms, self.rules, self.payload)
-        output.step(GroupChanges(NO_PLAN, merged=merged))
-        output.row(rows.OPEN_SESSIONS, merged.open.sessions)
-        kept = schema.event_schema(self.kept, self.rules.clock)
-        for table in merged.open_events:
-            for piece in pieces(table):
-                output.table(rows.OPEN_EVENTS, read_typed_rows([piece], 0, kept))
 
 
 def look(guarded: Guarded) -> SourceFigures:

@@ -9,23 +9,19 @@ commit: a driver that loses its lease in between is held off by Delta's conflict
 that batch. The table's history shows ``WRITE``, without lineage and batch.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.delta_log import delta_log, read_transaction_version
 from sessionizer.spark.internals.java_class import java_class, scala_object
 from sessionizer.spark.internals.java_errors import door
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 DOOR: Final = "Delta's transaction"
 LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"

@@ -6,21 +6,17 @@ Spark's own readers: the newest checkpoint and the commits after it.
 **Lost**: some jobs when a driver starts. A source whose columns were renamed or dropped ends its stream.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
 
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.internals.java_errors import door
 from sessionizer.state.lineages.table_snapshot import parts_that_tell
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DOOR: Final = "Delta's log"
 _TRANSACTION: Final = "txn struct<appId: string, version: bigint>"

@@ -7,19 +7,15 @@ which adds the tokens that Spark has.
 retention has left is unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.internals.java_errors import door
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DOOR: Final = "Kafka's administrator"
 _ADMIN: Final = "org.apache.kafka.clients.admin"

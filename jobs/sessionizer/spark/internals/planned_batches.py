@@ -6,17 +6,14 @@ is wrapped, and the context is filled by the method that fills it for a query th
 **Lost**: each batch is a query of its own, which loads the state, analyses the plan and starts a Python worker anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
+
+from pyspark.sql import SparkSession
 
 from sessionizer.spark.internals.java_class import scala_object
 from sessionizer.spark.internals.java_errors import door
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DOOR: Final = "planned batches"
 _RUNTIME: Final = "org.apache.spark.sql.execution.streaming.runtime"

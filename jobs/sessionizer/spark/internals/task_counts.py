@@ -7,17 +7,14 @@ patience with a batch then passes for a hanging one. Then give it more (docs/ope
 also looks at the processor time of tasks, so nothing is lost.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.request import urlopen
+
+from pyspark.sql import SparkSession
 
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.java_errors import JavaError, door
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DOOR: Final = "task counts"
 ANSWER_WITHIN_S: Final = 2.0

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +29,7 @@ from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.guard import require_readable_state
 from sessionizer.spark.proof.fork import Fork, fork_lineage, fork_with_migrations, scratch_folder
-from sessionizer.spark.proof.replay import Recording, Replayed, examine_replay, read_recording, replay
+from sessionizer.spark.proof.replay import Recording, Replayed, examine_replay, read_recording, replay, replay_spec
 from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.state.proof.comparison import (
@@ -156,7 +156,7 @@ def _replay_by_old_spec(
     ``prove_by_replay``.
     """
     make_data_folder(folder)
-    by_old = recording.use_recorded_spec()
+    by_old = replace(recording, spec=replay_spec(recording.old_spec, recording.spec.key_groups), changes=(), waiting=())
     try:
         examined = examine_replay(spark, by_old)
         fork = _fork(spark, by_old, folder, examined)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -137,20 +137,17 @@ class _Run:
         """
         with self._kept_failure():
             if self.is_begun:
-                self._end_batch()
+                committed = read_last_commit(self.fork.checkpoint)
+                if self.counts is None or committed != self.fork.number_of(self.batch_id):
+                    raise NothingToProve(self.stream, f"Spark does not run batch {self.batch_id} as it is recorded")
+                self.events += self.counts.admitted + self.counts[rows.LATE] + self.counts[rows.QUARANTINE]
+                self.counts = None
+                self.over += 1
+                self.say(f"batch {self.batches[self.over - 1]} replayed ({self.over} of {len(self.batches)})")
             self.is_begun = self.over < len(self.batches)
             if self.is_begun:
                 self.fork.plan_batch(self.batch_id)
             return self.is_begun
-
-    def _end_batch(self) -> None:
-        committed = read_last_commit(self.fork.checkpoint)
-        if self.counts is None or committed != self.fork.number_of(self.batch_id):
-            raise NothingToProve(self.stream, f"Spark does not run batch {self.batch_id} as it is recorded")
-        self.events += self.counts.admitted + self.counts[rows.LATE] + self.counts[rows.QUARANTINE]
-        self.counts = None
-        self.over += 1
-        self.say(f"batch {self.batches[self.over - 1]} replayed ({self.over} of {len(self.batches)})")
 
     def write(self, emitted: DataFrame, number: int) -> None:
         """Write the rows of the batch. Raises NothingToProve for another batch than the recorded one."""
@@ -203,10 +200,6 @@ class Recording:
     notes: tuple[str, ...]
     old_spec: StreamSpec
     waiting: tuple[Migration, ...] = ()
-
-    def use_recorded_spec(self) -> Recording:
-        """Return the recording for a replay by the spec that the lineage runs by, without migrations."""
-        return replace(self, spec=replay_spec(self.old_spec, self.spec.key_groups), changes=(), waiting=())
 
 
 def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, count: int, first: int | None) -> Recording:
