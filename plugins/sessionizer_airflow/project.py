@@ -133,7 +133,6 @@ class Project(Folders):
 
 
 def _streams(environment: Mapping[str, str]) -> Path:
-    """Return the folder of specs for processes of Airflow that parse no DAG file."""
     given = environment.get(STREAMS_VARIABLE)
     if given:
         return Path(given)
@@ -142,14 +141,12 @@ def _streams(environment: Mapping[str, str]) -> Path:
 
 
 def _control(given: str | None, home: Path) -> str | None:
-    """Return the control root as drivers get it."""
     _require_absolute(CONTROL_VARIABLE, given)
     root = control_root(home, given) if given else home
     return None if root == home else uri_of(root)
 
 
 def _data(given: str | None, home: Path) -> str | None:
-    """Return the data root as drivers get it."""
     _require_absolute(DATA_VARIABLE, given)
     root = data_root(given, home)
     return None if root is None else uri_of(root)
@@ -175,13 +172,25 @@ WORKER_LIMIT = timedelta(minutes=10)
 
 def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """Return the options of the DAG that does ``verb`` for a stream. ``run_limit`` ends a run that hangs."""
-    about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
     return {
         **_options(spec.name, verb, documentation, run_limit),
         "dag_id": dag_id(spec.name, verb),
-        "doc_md": f"{documentation.strip()}\n\n{about}\n",
+        "doc_md": _document(spec, documentation),
         "tags": ["sessionizer", f"stream:{spec.name}", str(verb)],
         "default_args": _task_defaults(spec.owner),
+    }
+
+
+def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
+    """Return ``dag_options`` for a DAG with which a user changes the desired state of a stream.
+
+    The DAG is not paused on creation, because a request must take effect at once. Only manual runs are allowed, because
+    a run that a schedule or a backfill starts is not a user's request.
+    """
+    return {
+        **dag_options(spec, verb, documentation, run_limit=run_limit),
+        "allowed_run_types": ["manual"],
+        "is_paused_upon_creation": False,
     }
 
 
@@ -240,6 +249,11 @@ def refuse_unknown_fields(context: Context) -> None:
 def find_requester(context: Context) -> str:
     """Return the user who started the run."""
     return f"{context['dag_run'].triggering_user_name or 'an unnamed user'}{IN_AIRFLOW}"
+
+
+def _document(spec: StreamSpec, documentation: str) -> str:
+    about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
+    return f"{documentation.strip()}\n\n{about}\n"
 
 
 def read_approvers(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -103,7 +103,6 @@ class StreamTrigger(BaseTrigger):
         return self.shown is not None and self.unwritten is None
 
     async def _report_health(self, watch: HealthWatch) -> None:
-        """Send the heartbeat to metrics and a change of health to users."""
         found = await asyncio.to_thread(watch.look, self._judged)
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
@@ -114,7 +113,6 @@ class StreamTrigger(BaseTrigger):
             await notify_from_triggerer(found.alert, self.log.warning)
 
     async def _judge_health(self) -> None:
-        """Send the stream's word to metrics, and note the label of its task."""
         if epoch_ms() < self._health_due:
             return
         self._health_due = epoch_ms() + HEALTH_EVERY_MS

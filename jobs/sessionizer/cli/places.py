@@ -38,7 +38,6 @@ from sessionizer.stream_spec.spec_folder import find_stream, spec_files
 
 
 def _check_stream(typed: str | None) -> str | None:
-    """Refuse a name that no stream can have. Raises InvalidSpec."""
     return typed and check_name("STREAM", typed)
 
 

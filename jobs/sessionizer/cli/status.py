@@ -121,7 +121,6 @@ def _coloured(cell: str, colour: str | None) -> str:
 
 
 def _colours(view: StreamView) -> tuple[str | None, str]:
-    """Return the colours of the stream's state and of its health."""
     state = "red" if view.seen is None else _COLOURS.get(view.seen.state)
     return state, _COLOURS_OF_HEALTH[view.health.word]
 

@@ -84,7 +84,6 @@ class Checkout:
 
 
 def _find(pattern: re.Pattern[str], *files: Path) -> str | None:
-    """Return the first match in ``files`` that exist, None if there is none."""
     matches = (pattern.search(file.read_text(encoding="utf-8")) for file in files if file.is_file())
     return next((match[1] for match in matches if match is not None), None)
 

@@ -192,7 +192,6 @@ class PayloadChange:
         return judge_change(change, "column dropped", Verdict.IN_PLACE, reason)
 
     def _changed(self, name: str, before: str, now: str) -> Iterator[Difference]:
-        """Judge a column of both specs: by its types, then by its texts and the columns that they read."""
         columns = tuple(declared_columns(each.get("source", {})) for each in (self.before, self.now))
         was, is_ = expression_type(before, columns[0]), expression_type(now, columns[1])
         is_rewritten, reads_other = normal_sql(before) != normal_sql(now), reads_other_type(now, *columns)

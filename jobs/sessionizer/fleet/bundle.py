@@ -96,7 +96,6 @@ def collect_bundle(view: StreamView, specs: Path) -> Bundle:
 
 
 def _take(bundle: Bundle, what: str, add: Callable[[], None]) -> None:
-    """Call ``add``. Its failure becomes a line of the bundle."""
     try:
         add()
     except Exception as error:  # noqa: BLE001  a bundle of a broken stream must not fail of what is broken

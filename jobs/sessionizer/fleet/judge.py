@@ -3,9 +3,11 @@
 The rules on what flows tell old data from slow processing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import remedy_for
@@ -27,12 +29,14 @@ from sessionizer.fleet.driver_rules import (
     judge_warning,
 )
 from sessionizer.fleet.finding import Finding, HealthWord, Rule, StreamHealth, weigh
-from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE, describe_duration
 from sessionizer.home.local_files import LEAST_ROOM
 from sessionizer.lineage.canary.canary_watch import canary_failure
 from sessionizer.lineage.canary.judge import CanaryOutcome, backfill_command
 from sessionizer.redaction import redact
+
+if TYPE_CHECKING:
+    from sessionizer.fleet.stream_view import StreamView
 
 LOW_ROOM: Final = 512 * 2**20
 """Bytes of free disk below which a stream is degraded."""

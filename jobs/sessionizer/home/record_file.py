@@ -103,7 +103,6 @@ def parse_object(path: DataPath, content: bytes) -> Reading[JsonObject]:
 
 
 def _object_in(content: bytes) -> JsonObject:
-    """Parse an object. Raises ValueError."""
     try:
         value = parse_json(content)
     except ValueError as error:

@@ -74,7 +74,6 @@ def require_driver_loads(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def _run(python: str, program: str, *arguments: str, environment: Mapping[str, str]) -> str:
-    """Run a program, and return what it prints. Raises OSError, SubprocessError."""
     command, within = [python, "-c", program, *arguments], _ANSWER_WITHIN_S
     return subprocess.run(command, capture_output=True, text=True, timeout=within, check=True, env=environment).stdout
 

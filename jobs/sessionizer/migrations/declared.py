@@ -59,7 +59,6 @@ def pending_migrations(
 
 
 def _refuse_order(stream: str, found: Sequence[str], expected: Sequence[str]) -> None:
-    """Raise MigrationRefused for the first applied migration that is missing or moved."""
     for is_there, wanted in zip(found, expected, strict=True):
         if is_there != wanted:
             break

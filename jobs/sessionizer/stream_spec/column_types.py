@@ -278,7 +278,6 @@ def _type_of_call(
 
 
 def _constructed(name: str, arguments: Sequence[Sequence[SqlWord]], types: Sequence[ColumnType]) -> ColumnType | None:
-    """Return the type of a struct, an array or a map that is made of ``arguments`` with ``types``."""
     names, one_entry = arguments[::2], 2
     if name == "named_struct" and len(types) % 2 == 0 and all(len(each) == 1 for each in names):
         is_named = all(each[0].kind is WordKind.TEXT for each in names)
@@ -379,7 +378,6 @@ def _whole_call(words: Sequence[SqlWord]) -> tuple[str, Sequence[Sequence[SqlWor
 
 
 def _whole_path(words: Sequence[SqlWord]) -> list[str] | None:
-    """Return the dotted name if the whole text is one."""
     names, points = words[::2], words[1::2]
     fits = (
         len(words) % 2 == 1

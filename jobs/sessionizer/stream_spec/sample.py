@@ -273,7 +273,6 @@ def _describe_others(fitting: Sequence[object], texts: Sequence[str]) -> str:
 
 
 def _add_zone(sql: str, what: str, zone: str) -> tuple[str, str]:
-    """Return the expression of a time that is written without a zone."""
     if zone == "UTC":
         return sql, f"{what} without a zone, taken as UTC: --zone Europe/Berlin for another"
     return f"to_utc_timestamp({sql}, '{zone}')", f"{what} without a zone, taken as the clock of {zone}"

@@ -134,7 +134,6 @@ def _is_within(path: Path, folder: Path) -> bool:
 
 
 def _read_beside(spec: Path, name: str) -> bytes:
-    """Read the file ``name`` in the folder of the file ``spec``. Raises OSError, also if it is too large."""
     path = spec.parent / name
     if not _is_within(path, spec.parent):
         raise OSError(errno.EXDEV, "a link out of the folder of the spec")

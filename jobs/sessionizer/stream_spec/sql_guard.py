@@ -147,7 +147,6 @@ def _calls(words: Sequence[SqlWord], scope: Scope) -> Iterator[str]:
 
 
 def _function(name: str, scope: Scope) -> str | None:
-    """Return the refusal of the function ``name``."""
     if name in SCALAR or (scope.measure and name in NEVER_FAILING):
         return None
     aggregate = f"an expression over the row alone, not the aggregate {name}"

@@ -15,7 +15,7 @@ from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.operators.desired_state import SetDesiredState
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
-from sessionizer_airflow.project import dag_options
+from sessionizer_airflow.project import dag_options, steering_dag_options
 
 if TYPE_CHECKING:
     from sessionizer_airflow.dags.factory import Wiring
@@ -94,11 +94,7 @@ def steering_dag(spec: StreamSpec, wiring: Wiring, verb: Verb) -> DAG:
     state, documentation = VERBS[verb]
     text = documentation.format(**{str(other): dag_id(spec.name, other) for other in Verb})
     with DAG(
-        **dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
-        # a run that a schedule or a backfill starts is not a user's request
-        allowed_run_types=["manual"],
-        # a request must take effect at once
-        is_paused_upon_creation=False,
+        **steering_dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
         schedule=None,
         params={"why": WHY, **({"apply": APPLY} if verb is Verb.START else {})},
     ) as dag:

@@ -198,7 +198,6 @@ def _tell_of(
     say: Callable[[str], None],
     tell: Callable[[Alert], None],
 ) -> None:
-    """Alert users of the waiting upgrade once."""
     follows = what_follows(waiting, spec.upgrades, epoch_ms())
     say(f"{home.name}: {waiting.counted}: {follows}")
     if TOLD_OF_UPGRADE.is_news(home, waiting.digest):

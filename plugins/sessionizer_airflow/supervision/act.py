@@ -198,7 +198,6 @@ class Supervisor:
         return decision
 
     def _take_note(self, situation: Situation) -> None:
-        """Record a new failure, or the end of a wait."""
         driver, failure = situation.driver, failure_of(situation.driver, situation.unstarted)
         if failure is not None and situation.wanted and failure.uid != self.ledger.read().settled_uid:
             self._conclude(failure, driver)

@@ -79,7 +79,6 @@ class CanaryRollbackRunner(RollbackRunner):
 
 
 def _approve_rollback(runner: RollbackRunner) -> OperationRecord:
-    """Make the record of a rollback, which was approved with the command whose lineage failed."""
     plan = runner.look()
     plan.require_possible()
     by = f"{BY_CANARY}{plan.leaves[0]}"

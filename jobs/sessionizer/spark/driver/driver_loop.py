@@ -159,7 +159,6 @@ class DriverLoop:
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare_query(self, spark: SparkSession) -> PreparedQuery:
-        """Prepare the query, with the tables made and a lineage to resume."""
         home, spec, lineage = self._home, self._spec, active_lineage(self._home)
         if not is_local_master(spark.sparkContext.master or ""):
             require_fit_executors(spark, home.data)
@@ -249,7 +248,6 @@ class DriverLoop:
         return self._options.until
 
     def _run_query(self, *, until_caught_up: bool) -> None:
-        """Run the query to its end, and again after a failure that it can recover from."""
         recovered_from: set[str] = set()
         while True:
             try:

@@ -107,7 +107,6 @@ class DailyReport:
         return touched
 
     def _rewrite(self, dates: set[date], *, everything: bool) -> None:
-        """Replace ``dates``. With ``everything`` the table holds nothing else afterwards."""
         if not dates:
             return
         sessions = self.spark.read.format("delta").load(self.sessions).where(_is_one_of(dates))

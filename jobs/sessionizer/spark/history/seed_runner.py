@@ -296,7 +296,6 @@ class SeedRunner(SparkRunner[Seed]):
             remove_tree(self.home.seeds)
 
     def _read(self, operation: Operation) -> HistoryResults:
-        """Return the results of the history: the kept ones, else read now and kept."""
         if self._history is None:
             reader = self.reader
             have_tables(reader.spark, self.home, reader.spec, reader.examined.shapes(reader.spec))

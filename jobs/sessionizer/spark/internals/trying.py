@@ -128,7 +128,6 @@ class _Moments:
         return expression_of(self.spark, text)
 
     def _fold(self, constant: Any) -> str:  # noqa: ANN401  a Java object
-        """Return the text of a ``constant``, empty if evaluating it fails."""
         try:
             return str(constant.eval(None))
         except JavaError:

@@ -166,7 +166,6 @@ def fork_with_migrations(spark: SparkSession, recording: Recording, folder: Data
 
 
 def _seed(spark: SparkSession, recording: Recording, migrated: MigratedEvents, examined: Examined) -> DataPath:
-    """Make a lineage of the migrated events in a home of its own, and return its checkpoint."""
     committed = migrated.committed
     transfer = StateTransfer(
         origin=Origin("prove", epoch_ms()),
