@@ -1,14 +1,14 @@
 """Released revisions of the layout of open events, as one line from the oldest to the newest, which is the head.
 
-Each is a module in ``versions``: ``revision``, ``down_revision`` (None for the oldest), ``upgrade`` from the revision
-before, and ``downgrade`` to it, or None if there is no way back. A released module never changes.
+Each is a module in ``versions``: ``revision``, ``down_revision`` (None for the oldest), and ``upgrade`` from the
+revision before. A released module never changes.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -26,17 +26,16 @@ class BrokenRevisions(ValueError):
 
 
 class UnknownRevision(ValueError):
-    """A revision that this release does not know, or to which it knows no way back."""
+    """A revision that this release does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Revision of the layout: how canonical open events come to it from the one before (``upgrade``), and back."""
+    """Revision of the layout: how canonical open events come to it from the one before (``upgrade``)."""
 
     revision: str
     down_revision: str | None
     upgrade: Change
-    downgrade: Change | None = None
 
 
 def line_of_revisions(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
@@ -64,34 +63,23 @@ def order_revisions() -> tuple[Revision, ...]:
     """Return the released revisions in order. Raises BrokenRevisions."""
     names = [found.name for found in pkgutil.iter_modules(versions.__path__)]
     modules = [importlib.import_module(f"{versions.__name__}.{name}") for name in sorted(names)]
-    return line_of_revisions(
-        Revision(each.revision, each.down_revision, each.upgrade, getattr(each, "downgrade", None)) for each in modules
-    )
+    return line_of_revisions(Revision(each.revision, each.down_revision, each.upgrade) for each in modules)
 
 
-def revisions_before_head(line: Sequence[Revision] | None = None) -> tuple[str, ...]:
+def revisions_before_head() -> tuple[str, ...]:
     """Return the revisions whose open events can be brought to the head, oldest first, without the head itself."""
-    return tuple(each.revision for each in (order_revisions() if line is None else line)[:-1])
+    return tuple(each.revision for each in order_revisions()[:-1])
 
 
-def bring_to(
-    open_events: pa.Table, found: str, wanted: str | None = None, line: Sequence[Revision] | None = None
-) -> pa.Table:
-    """Bring canonical open events of the revision ``found`` to ``wanted``, by default the head.
+def bring_to(open_events: pa.Table, found: str) -> pa.Table:
+    """Bring canonical open events of the revision ``found`` to the head.
 
-    Raises UnknownRevision for a revision that this release does not know, or to which no way back leads.
+    Raises UnknownRevision for a revision that this release does not know.
     """
-    line = order_revisions() if line is None else line
+    line = order_revisions()
     names = [each.revision for each in line]
-    wanted = names[-1] if wanted is None else wanted
-    for name in (found, wanted):
-        if name not in names:
-            raise UnknownRevision(f"revision {name} is unknown to this release, which knows {', '.join(names)}")
-    first, last = names.index(found), names.index(wanted)
-    for each in line[first + 1 : last + 1]:
+    if found not in names:
+        raise UnknownRevision(f"revision {found} is unknown to this release, which knows {', '.join(names)}")
+    for each in line[names.index(found) + 1 :]:
         open_events = each.upgrade(open_events)
-    for each in reversed(line[last + 1 : first + 1]):
-        if each.downgrade is None:
-            raise UnknownRevision(f"no way leads from revision {each.revision} back to {each.down_revision}")
-        open_events = each.downgrade(open_events)
     return open_events
