@@ -191,25 +191,21 @@ class UnstartedLineage:
 def examine_unstarted(home: StreamHome) -> UnstartedLineage | None:
     """Return the active lineage if no batch was made since a command changed it. Never raises."""
     try:
-        return _read_unstarted(home)
+        active = read_lineage(home)
+        if active is None:
+            return None
+        if BatchLog(home.lineage(active.lineage).batches).has_batches:
+            return _changed_in_place(home, active.lineage)
+        if active.parent is None:
+            return None
+        canary = read_canary(home, active.lineage)
+        if canary is None:
+            return UnstartedLineage(home.name, active.lineage, active.before)
+        before, is_open = canary.before, canary.outcome is None
+        rolls_back = is_open and canary.terms.goes_back and before is not None
+        return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)
     except (SessionizerError, OSError):  # the driver's own end, or the next command, reports a damaged record
         return None
-
-
-def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
-    active = read_lineage(home)
-    if active is None:
-        return None
-    if BatchLog(home.lineage(active.lineage).batches).has_batches:
-        return _changed_in_place(home, active.lineage)
-    if active.parent is None:
-        return None
-    canary = read_canary(home, active.lineage)
-    if canary is None:
-        return UnstartedLineage(home.name, active.lineage, active.before)
-    before, is_open = canary.before, canary.outcome is None
-    rolls_back = is_open and canary.terms.goes_back and before is not None
-    return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)
 
 
 def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecord, str] | None:
