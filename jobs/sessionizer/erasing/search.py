@@ -5,8 +5,8 @@ URL escapes counts as none. In bytes that are no
 text, its own length may stand before it, and then the next field may follow at once. A value may be written as JSON,
 HTML or a URL writes it. Delta cuts texts in its statistics to 32 characters, so those of a longer value count, too.
 
-The time is linear in the bytes, whatever the number of values: the last eight bytes of each value are looked up at all
-places of a piece at once, and only a hit is compared.
+The time is linear in the bytes, whatever the number of values: the first or last eight bytes of each value are looked
+up at all places of a piece at once, and only a hit is compared.
 """
 
 from __future__ import annotations
@@ -31,15 +31,20 @@ from sessionizer.home.roots import DataPath, uri_of
 
 IN_STATISTICS: Final = 32
 """Characters that Delta keeps of a text in the statistics of a file (``dataSkippingStringPrefixLength``)."""
+_AFTER_CUT: Final = b'"\\\x7f\xf4\0'
+"""What follows a text that Delta cut: the end of the text, or the letter that makes it the largest of its beginning."""
 NAME: Final = "name"
-_TAIL: Final = 8
+_EDGE: Final = 8
 _FILTER_BITS: Final = 8
-"""Logarithm of the places of the filter for each end, so that one of some 300 others passes it."""
+"""Logarithm of the places of the filter for each edge, so that one of some 300 others passes it."""
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _WORDS_AT_ONCE: Final = 2**19
+_IN_TOKEN: Final = np.array([chr(byte).isalnum() or byte == ord("_") for byte in range(128)] + [False] * 128)
 _LONGEST_LETTER: Final = 4
 _ESCAPED: Final = re.compile(rb"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9a-fA-F]{2})\Z")
 _LONGEST_ESCAPE: Final = 6
+_QUOTE: Final = b'"'
+"""No length, because bytes such as those of a tar hold JSON as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +116,14 @@ def _list_files(root: DataPath) -> Iterator[tuple[str, str | None]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tails:
-    """Ends of forms: the last ``size`` bytes, as ``numbers``. ``lengths``: of the forms of an end.
+class _Edges:
+    """First or last ``size`` bytes of forms, as ``numbers``. ``lengths``: of the forms that have an edge.
 
-    ``is_possible``: whether there is an end whose product with ``_SPREAD`` has these upper bits.
+    ``is_possible``: whether there is an edge whose product with ``_SPREAD`` has these upper bits.
     """
 
     size: int
+    is_first: bool
     shift: np.uint64
     numbers: NDArray[np.uint64]
     is_possible: NDArray[np.bool_]
@@ -135,24 +141,27 @@ class Wanted:
             for form in _written(value):
                 self._forms.setdefault(form, value)
         self._cut = {form: value for value in values for form in _cut(value)}
-        lengths: defaultdict[int, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-        for form in (*self._forms, *self._cut):
-            size = min(len(form), _TAIL)
-            lengths[size][int.from_bytes(form[-size:], "little")].add(len(form))
-        self._tails = [_tails(size, ends) for size, ends in lengths.items()]
+        forms = (*self._forms, *self._cut)
+        firsts, lasts = Counter(form[:_EDGE] for form in forms), Counter(form[-_EDGE:] for form in forms)
+        lengths: defaultdict[tuple[int, bool], defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for form in forms:
+            is_first = firsts[form[:_EDGE]] < lasts[form[-_EDGE:]]  # the rarer one: addresses of a host end alike
+            edge = form[:_EDGE] if is_first else form[-_EDGE:]
+            lengths[len(edge), is_first][int.from_bytes(edge, "little")].add(len(form))
+        self._edges = [_edges(size, is_first, found) for (size, is_first), found in lengths.items()]
 
     def count(self, piece: Piece) -> Counter[str]:
         """Count the occurrences of each value in a piece."""
         found: set[tuple[int, str]] = set()  # a form may begin as another one does
         content = piece.content
-        padded = content + bytes(_TAIL)
-        for tails in self._tails:
-            for at in _places(padded, tails):
-                end = at + tails.size
-                for length in tails.lengths[int.from_bytes(padded[at:end], "little")]:
-                    start = end - length
+        padded = content + bytes(_EDGE)
+        for edges in self._edges:
+            for at in _places(padded, edges, is_text=piece.is_text):
+                for length in edges.lengths[int.from_bytes(padded[at : at + edges.size], "little")]:
+                    start = at if edges.is_first else at + edges.size - length
+                    end = start + length
                     form = content[start:end] if start >= 0 else b""
-                    if form in self._cut:
+                    if form in self._cut and content[end : end + 1] in _AFTER_CUT:
                         found.add((start, self._cut[form]))
                     elif form in self._forms and _is_token(content, start, end, is_text=piece.is_text):
                         found.add((start, self._forms[form]))
@@ -172,45 +181,55 @@ def _written(value: str) -> Iterator[bytes]:
 
 
 def _cut(value: str) -> Iterator[bytes]:
-    """Yield the smallest and the largest text as Delta's statistics have a longer value, with what stands around it."""
-    if len(value) <= IN_STATISTICS:
-        return
-    for end in ("", "\x7f", "\U0010ffff"):
-        text = json.dumps(value[:IN_STATISTICS] + end, ensure_ascii=False)
-        yield from (form.encode() for form in (text, json.dumps(text, ensure_ascii=False)[1:-1]))
-        yield f"\0{value[:IN_STATISTICS]}{end}\0".encode()
+    """Yield the beginning of a longer value in Delta's statistics, in JSON and in a column."""
+    if len(value) > IN_STATISTICS:
+        head = value[:IN_STATISTICS]
+        yield from (
+            form.encode() for form in (json.dumps(head)[:-1], json.dumps(head, ensure_ascii=False)[:-1], f"\0{head}")
+        )
 
 
-def _tails(size: int, ends: Mapping[int, set[int]]) -> _Tails:
-    numbers = np.array(sorted(ends), np.uint64)
-    bits = len(ends).bit_length() + _FILTER_BITS
+def _edges(size: int, is_first: bool, lengths: Mapping[int, set[int]]) -> _Edges:  # noqa: FBT001  part of a key
+    numbers = np.array(sorted(lengths), np.uint64)
+    bits = len(lengths).bit_length() + _FILTER_BITS
     shift = np.uint64(64 - bits)
     is_possible = np.zeros(1 << bits, np.bool_)
     is_possible[(numbers * _SPREAD) >> shift] = True
-    return _Tails(size, shift, numbers, is_possible, {end: sorted(lengths) for end, lengths in ends.items()})
+    return _Edges(size, is_first, shift, numbers, is_possible, {edge: sorted(each) for edge, each in lengths.items()})
 
 
-def _places(padded: bytes, tails: _Tails) -> Iterator[int]:
-    """Yield the places of the ends in ``padded``, whose last eight bytes are none of the content."""
-    kept = np.uint64((1 << 8 * tails.size) - 1)
-    for shift in range(_TAIL):
-        every = np.frombuffer(padded, "<u8", (len(padded) - shift) // _TAIL, shift)
+def _places(padded: bytes, edges: _Edges, *, is_text: bool) -> Iterator[int]:
+    """Yield the places of the edges in ``padded``, whose last eight bytes are none of the content.
+
+    Most places without a token around them are left out, so that short values do not cost a comparison each.
+    """
+    kept, each = np.uint64((1 << 8 * edges.size) - 1), np.frombuffer(padded, np.uint8)
+    for shift in range(_EDGE):
+        every = np.frombuffer(padded, "<u8", (len(padded) - shift) // _EDGE, shift)
         for first in range(0, len(every), _WORDS_AT_ONCE):
-            words = every[first : first + _WORDS_AT_ONCE]
-            words = words if tails.size == _TAIL else words & kept
-            hits = np.flatnonzero(tails.is_possible[(words * _SPREAD) >> tails.shift])
-            if hits.size:
-                hits = hits[np.isin(words[hits], tails.numbers)]
-                yield from ((hits + first) * _TAIL + shift).tolist()
+            words = every[first : first + _WORDS_AT_ONCE] & kept
+            hits = np.flatnonzero(edges.is_possible[(words * _SPREAD) >> edges.shift])
+            hits = hits[np.isin(words[hits], edges.numbers)] if hits.size else hits
+            places = (hits + first) * _EDGE + shift
+            if edges.is_first:
+                yield from places.tolist()
+                continue
+            is_whole = ~_IN_TOKEN[each[np.minimum(places + edges.size, len(each) - 1)]]
+            if not is_text:
+                is_whole |= (edges.size == _EDGE) | np.isin(each[places - 1], (0, edges.size, 2 * edges.size))
+            yield from places[is_whole].tolist()
 
 
 def _is_token(content: bytes, start: int, end: int, *, is_text: bool) -> bool:
-    before = content[max(0, start - _LONGEST_LETTER) : start].decode(errors="replace")[-1:]
+    before = content[max(0, start - _LONGEST_LETTER) : start]
     after = content[end : end + _LONGEST_LETTER].decode(errors="replace")[:1]
-    is_begun = not _is_of_token(before) or _ESCAPED.search(content, max(0, start - _LONGEST_ESCAPE), start) is not None
+    is_begun = (
+        not _is_of_token(before.decode(errors="replace")[-1:])
+        or _ESCAPED.search(content, max(0, start - _LONGEST_ESCAPE), start) is not None
+    )
     if is_begun and not _is_of_token(after):
         return True
-    return not is_text and content[max(0, start - _LONGEST_LETTER) : start].endswith(_lengths(end - start))
+    return not (is_text or before.endswith(_QUOTE)) and before.endswith(_lengths(end - start))
 
 
 def _is_of_token(letter: str) -> bool:
