@@ -19,10 +19,11 @@ _FOOTER: Final = 53
 _TRAILER: Final = 5
 _NEWEST_FORMAT: Final = 5
 _SHORT_INDEX: Final = 4
-"""Format from which an index entry leaves out the length of its value, and what the entry before tells."""
+"""Format from which an entry of the index leaves out the length of its value, which is two numbers."""
 _SNAPPY: Final = 1
 _CODECS: Final = {_SNAPPY: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
-_LZ4_BLOCK: Final = re.compile(rb"LZ4Block([\x10-\x2f])", re.DOTALL)
+LZ4_BLOCK: Final = re.compile(rb"LZ4Block([\x10-\x2f])", re.DOTALL)
+"""Beginning of a block of Spark's LZ4 stream."""
 _LZ4_HEADER: Final = 21
 _STORED: Final = 0x10
 
@@ -37,15 +38,11 @@ def table_blocks(table: bytes) -> Iterator[bytes]:
     if version > _NEWEST_FORMAT or len(footer) < _FOOTER:
         raise ValueError(f"a table of format {version}, and known are those up to {_NEWEST_FORMAT}")
     (_, _, start, size), _ = _numbers(footer, 1, 4)
-    handle, is_short = (0, 0), version >= _SHORT_INDEX
-    for shared, _, value in _entries(_block(table, start, size), has_value_sizes=not is_short):
-        if shared and is_short:
-            (delta,), _ = _numbers(value, 0, 1)
-            handle = (sum(handle) + _TRAILER, handle[1] + (delta >> 1 ^ -(delta & 1)))
-        else:
-            (start, size), _ = _numbers(value, 0, 2)
-            handle = (start, size)
-        yield b"\0".join(part for _, *entry in _entries(_block(table, *handle)) for part in entry)
+    for shared, _, handle in _entries(_block(table, start, size), has_value_sizes=version < _SHORT_INDEX):
+        if shared:
+            raise ValueError("an index in which an entry depends on another, for which there is no decoder")
+        (start, size), _ = _numbers(handle, 0, 2)
+        yield b"\0".join(part for _, *entry in _entries(_block(table, start, size)) for part in entry)
 
 
 def _block(table: bytes, start: int, size: int) -> bytes:
@@ -67,7 +64,7 @@ def _entries(block: bytes, *, has_value_sizes: bool = True) -> Iterator[tuple[in
     while at < end:
         (shared, own, *sizes), at = _numbers(block, at, 3 if has_value_sizes else 2)
         key, at = key[:shared] + block[at : at + own], at + own
-        after = at + sizes[0] if sizes else _numbers(block, at, 1 if shared else 2)[1]
+        after = at + sizes[0] if sizes else _numbers(block, at, 2)[1]
         yield shared, key, block[at:after]
         at = after
     if at != end:
@@ -89,18 +86,13 @@ def _numbers(content: bytes, at: int, count: int) -> tuple[list[int], int]:
     return found, at
 
 
-def has_lz4_blocks(content: bytes) -> bool:
-    """Whether there is a block of Spark's LZ4 stream, wherever it begins."""
-    return _LZ4_BLOCK.search(content) is not None
-
-
 def decompress_lz4_blocks(content: bytes) -> bytes:
     """Decompress every stream of Spark's LZ4 in ``content``. Raises ValueError if one is cut or changed.
 
     A stream ends with an empty block.
     """
     parts, at, length = [], 0, 0
-    while found := _LZ4_BLOCK.search(content, at):
+    while found := LZ4_BLOCK.search(content, at):
         body = found.start() + _LZ4_HEADER
         packed, length = (int.from_bytes(content[body - place : body - place + 4], "little") for place in (12, 8))
         at = body + packed

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sessionizer.checkpoint.rocksdb_table import SST_MAGIC, decompress_lz4_blocks, has_lz4_blocks, table_blocks
+from sessionizer.checkpoint.rocksdb_table import LZ4_BLOCK, SST_MAGIC, decompress_lz4_blocks, table_blocks
 from sessionizer.core.wire.codec import open_blob
 
 RAW: Final = "raw"
@@ -98,7 +98,7 @@ def _read_parquet(content: bytes) -> _Layers:
     parts += [each.encode() if isinstance(each, str) else each for each in texts if isinstance(each, bytes | str)]
     yield BETWEEN.join(parts), "footer"
     for batch in file.iter_batches():
-        yield from _read_columns(batch)
+        yield from _read_leaves(batch.to_struct_array())
 
 
 def _read_arrow_streams(content: bytes) -> _Layers:
@@ -107,15 +107,10 @@ def _read_arrow_streams(content: bytes) -> _Layers:
     while found := _ARROW.search(content, at):
         source = pa.BufferReader(pa.py_buffer(content)[found.start() :])
         for batch in open_blob(source):
-            yield from _read_columns(batch)
+            yield from _read_leaves(batch.to_struct_array())
         at = found.start() + source.tell()
         if not content.startswith(_ARROW_END, at - len(_ARROW_END)):
             raise ValueError("the end of an Arrow stream is missing: it is cut")
-
-
-def _read_columns(batch: pa.RecordBatch) -> _Layers:
-    for column in batch.columns:
-        yield from _read_leaves(column)
 
 
 def _read_leaves(column: pa.Array) -> _Layers:
@@ -186,7 +181,7 @@ _CONTAINERS: Final[list[_Decoder]] = [
     ("tar", _begins(b"ustar", 257), _read_tar),
 ]
 _EMBEDDED: Final[list[_Decoder]] = [
-    ("lz4 blocks", has_lz4_blocks, _stream(decompress_lz4_blocks)),
+    ("lz4 blocks", lambda content: bool(LZ4_BLOCK.search(content)), _stream(decompress_lz4_blocks)),
     ("arrow", lambda content: not content.startswith(b"\x7fELF") and bool(_ARROW.search(content)), _read_arrow_streams),
 ]
 """Decoders of what may begin anywhere, used if the bytes as a whole have no other form."""

@@ -43,8 +43,6 @@ _IN_TOKEN: Final = np.array([chr(byte).isalnum() or byte == ord("_") for byte in
 _LONGEST_LETTER: Final = 4
 _ESCAPED: Final = re.compile(rb"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9a-fA-F]{2})\Z")
 _LONGEST_ESCAPE: Final = 6
-_QUOTE: Final = b'"'
-"""No length, because bytes such as those of a tar hold JSON as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +227,7 @@ def _is_token(content: bytes, start: int, end: int, *, is_text: bool) -> bool:
     )
     if is_begun and not _is_of_token(after):
         return True
-    return not (is_text or before.endswith(_QUOTE)) and before.endswith(_lengths(end - start))
+    return not is_text and before.endswith(_lengths(end - start))
 
 
 def _is_of_token(letter: str) -> bool:
@@ -237,8 +235,12 @@ def _is_of_token(letter: str) -> bool:
 
 
 def _lengths(size: int) -> tuple[bytes, ...]:
-    """Return a length as the formats of Java, Parquet, Thrift and Avro write it before a text."""
-    return (size.to_bytes(4, "little"), size.to_bytes(4), size.to_bytes(2), _varint(size), _varint(2 * size))
+    """Return a length as the formats of Java, Parquet, Thrift and Avro write it before a text.
+
+    A quote is none, because bytes such as those of a tar hold JSON as well.
+    """
+    numbers = (size.to_bytes(4, "little"), size.to_bytes(4), size.to_bytes(2), _varint(size), _varint(2 * size))
+    return tuple(number for number in numbers if number != b'"')
 
 
 def _varint(number: int) -> bytes:
