@@ -207,7 +207,9 @@ def _places(padded: bytes, edges: _Edges, *, is_text: bool) -> Iterator[int]:
         for first in range(0, len(every), _WORDS_AT_ONCE):
             words = every[first : first + _WORDS_AT_ONCE] & kept
             hits = np.flatnonzero(edges.is_possible[(words * _SPREAD) >> edges.shift])
-            hits = hits[np.isin(words[hits], edges.numbers)] if hits.size else hits
+            if not hits.size:
+                continue
+            hits = hits[np.isin(words[hits], edges.numbers)]
             places = (hits + first) * _EDGE + shift
             if edges.is_first:
                 yield from places.tolist()
