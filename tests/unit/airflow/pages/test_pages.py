@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,10 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
+from airflow.models.dagrun import DagRun
 from airflow.models.team import Team
 from airflow.models.team import dag_bundle_team_association_table as TEAMS_OF_BUNDLES
+from airflow.utils.session import create_session
 from fastapi import FastAPI
 from sqlalchemy import create_engine, event, insert
 from sqlalchemy.orm import sessionmaker
@@ -39,7 +42,15 @@ from sessionizer.state.proof.result import Proof
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.pages import app as streams
-from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app, read_pauses, readable_dags, runnable_dags
+from sessionizer_airflow.pages.app import (
+    MayReadDag,
+    MayReadLogs,
+    create_app,
+    read_pauses,
+    readable_dags,
+    runnable_dags,
+    state_of_upgrade,
+)
 from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 from support.fixtures.reviewed import Reviewed
@@ -231,7 +242,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The statements that the database of an Airflow is asked. It has DAGs of many streams, two of them another's."""
     engine = create_engine("sqlite://", poolclass=StaticPool)
     DagModel.metadata.create_all(
-        engine, [each.__table__ for each in (DagModel, DagBundleModel, Team)] + [TEAMS_OF_BUNDLES]
+        engine, [each.__table__ for each in (DagModel, DagRun, DagBundleModel, Team)] + [TEAMS_OF_BUNDLES]
     )
     monkeypatch.setattr(settings, "Session", sessionmaker(engine))
     monkeypatch.setattr(streams, "get_auth_manager", Authority)
@@ -277,6 +288,17 @@ def test_a_pause_is_known_of_every_dag_that_airflow_has(asked: list[str]) -> Non
     found = read_pauses(["stream_00", "stream_01", f"stream_{MANY - 1}", "nothing"])
     assert found == {"stream_00": False, "stream_01": True}
     assert len(asked) == 1
+
+
+def test_the_state_of_a_run_of_an_upgrade_is_airflows(asked: list[str]) -> None:
+    run = {"run_id": "list__clicks", "run_type": "operator_triggered", "log_template_id": 1}
+    run |= {"run_after": datetime(2026, 11, 29, tzinfo=UTC)}
+    with create_session() as session:
+        both = [{**run, "dag_id": UPGRADE, "_state": "failed"}, {**run, "dag_id": OPERATE, "_state": "success"}]
+        session.execute(insert(DagRun), both)
+    del asked[:]
+    assert (state_of_upgrade("list__clicks"), state_of_upgrade("list__visits")) == ("failed", None)
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(("user", "unseen"), [("ours", "stream_01"), ("theirs", "stream_00")])
