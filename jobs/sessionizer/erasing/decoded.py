@@ -71,8 +71,9 @@ _Decoder = tuple[str, Callable[[bytes], bool], Callable[[bytes], _Layers]]
 def decode_layers(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
     """Yield the content of a file called ``name`` as it is, and each layer that a decoder finds in it."""
     yield Piece(way or RAW, content, is_text=BETWEEN not in content)
-    found = [each for each in _CONTAINERS if each[1](content)] or [each for each in _EMBEDDED if each[1](content)]
-    for decoder, _, layers in found:
+    found = next((each for each in _DECODERS if each[1](content)), None)
+    if found is not None:
+        decoder, _, layers = found
         inner = f"{way} > {decoder}" if way else decoder
         yield Piece(inner, b"")
         try:
@@ -85,7 +86,7 @@ def decode_layers(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
     unknown = next((kind for magic, kind in _UNKNOWN.items() if content.startswith(magic)), None)
     if unknown:
         yield Piece(way or RAW, b"", problem=f"it is {unknown}, for which there is no decoder")
-    elif not found and _ENCODED.fullmatch(name):
+    elif found is None and _ENCODED.fullmatch(name):
         yield Piece(way or RAW, b"", problem=f"its bytes are not those of a file called {name}: cut, or changed")
 
 
@@ -165,7 +166,7 @@ def _begins(magic: bytes, at: int = 0) -> Callable[[bytes], bool]:
     return lambda content: content.startswith(magic, at)
 
 
-_CONTAINERS: Final[list[_Decoder]] = [
+_DECODERS: Final[list[_Decoder]] = [
     ("parquet", _begins(b"PAR1"), _read_parquet),
     (
         "sst",
@@ -179,9 +180,8 @@ _CONTAINERS: Final[list[_Decoder]] = [
     ("bz2", _begins(b"BZh"), _stream(bz2.decompress)),
     ("lz4", _begins(b"\x04\x22\x4d\x18"), _arrow_stream("lz4")),
     ("tar", _begins(b"ustar", 257), _read_tar),
-]
-_EMBEDDED: Final[list[_Decoder]] = [
+    # these two may begin anywhere, such as a block of Arrow in bytes that LZ4 could not make shorter
     ("lz4 blocks", lambda content: bool(LZ4_BLOCK.search(content)), _stream(decompress_lz4_blocks)),
     ("arrow", lambda content: not content.startswith(b"\x7fELF") and bool(_ARROW.search(content)), _read_arrow_streams),
 ]
-"""Decoders of what may begin anywhere, used if the bytes as a whole have no other form."""
+"""The first one whose bytes these are is used."""

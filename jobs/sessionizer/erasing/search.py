@@ -167,12 +167,13 @@ class Wanted:
 
 
 def _written(value: str) -> Iterator[bytes]:
-    """Yield the value as JSON, JSON within JSON, HTML and URLs write it."""
+    """Yield the value as JSON, JSON within JSON, Python, HTML and URLs write it."""
     for is_ascii in (True, False):
         once = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
         escaped = (once, json.dumps(once, ensure_ascii=is_ascii)[1:-1])
         yield from (form.encode() for form in escaped)
     shown = html.escape(value)
+    yield repr(value)[1:-1].encode()
     yield from (form.encode() for form in (shown, shown.replace("&#x27;", "&#39;"), html.escape(value, quote=False)))
     url = quote(value, safe="")
     yield from (form.encode() for form in (url, quote(value), quote_plus(value), quote(url, safe="")))

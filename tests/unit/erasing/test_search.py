@@ -90,6 +90,7 @@ KINDS: dict[str, tuple[str, Callable[[Texts], bytes]]] = {
     "a.json": ("raw", lambda texts: "\n".join(json.dumps({"k": {"raw": json.dumps(text)}}) for text in texts).encode()),
     "a.jsonl": ("raw", lambda texts: "\n".join(json.dumps([t], ensure_ascii=False) for t in texts).encode()),
     "a.html": ("raw", lambda texts: "".join(f"<td>{html.escape(text)}</td>" for text in texts).encode()),
+    "a.repr": ("raw", lambda texts: "".join(f"key {text!r} takes 2 s\n" for text in texts).encode()),
     "a.url": ("raw", lambda texts: "&".join(f"k={quote(text, safe='')}" for text in texts).encode()),
     "a.ser": ("raw", java_text),
     "text.parquet": ("parquet", lambda texts: parquet(pa.array(texts))),
@@ -207,7 +208,7 @@ def real_files(tmp_path: Path) -> dict[str, bytes]:
     made = {
         name: KINDS[name][1](["user-1", "user-2"] * 50)
         for name in KINDS
-        if not name.endswith((".log", ".json", ".jsonl", ".html", ".url", ".ser", ".arrow"))
+        if not name.endswith((".log", ".json", ".jsonl", ".html", ".repr", ".url", ".ser", ".arrow"))
     }
     return {file.name: file.read_bytes() for file in real} | made
 
