@@ -7,12 +7,10 @@ and followed by file names. So the exception says only what happened. A callback
 Airflow's own lines.
 """
 
-from __future__ import annotations
-
 import logging
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -100,7 +98,7 @@ class PersonNeeded(AirflowFailException):
         super().__init__(reason)
 
     @classmethod
-    def wrap(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
+    def wrap(cls, error: SessionizerError, go_on: str = GO_ON) -> Self:
         """Return the failure of a task because of ``error``. Raise it ``from None``: its stack helps no reader.
 
         ``go_on`` is added to the remedy as the last step, unless the error has a remedy of its own.

@@ -1,14 +1,12 @@
 """Places of the platform's files, for code that runs inside Airflow."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from airflow.sdk import Context
 
@@ -101,7 +99,7 @@ class Project(Folders):
         return PackageArchive(package, self.home / "packages")
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ, streams: Path | None = None) -> Project:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ, streams: Path | None = None) -> Self:
         """Read the places from the environment.
 
         ``SESSIONIZER_APPLICATION`` and ``_JARS`` replace places of the installed package. ``_HOME`` is required.

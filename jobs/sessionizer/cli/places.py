@@ -3,8 +3,6 @@
 A user who typed ``--home /other`` would otherwise paste a remedy that acts on the default home.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -13,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 import typer
 
@@ -89,12 +87,12 @@ class CommandLine:
     places: Mapping[str, str]
 
     @classmethod
-    def typed(cls) -> CommandLine:
+    def typed(cls) -> Self:
         """Return the command line of this process."""
         return cls.parse(typer.main.get_command(cls.app), sys.argv[1:])
 
     @classmethod
-    def parse(cls, root: Any, words: Sequence[str]) -> CommandLine:  # noqa: ANN401  a class that typer hides
+    def parse(cls, root: Any, words: Sequence[str]) -> Self:  # noqa: ANN401  a class that typer hides
         """Parse the words after the program's name. A line that is no command has neither stream nor places."""
         command, options, arguments = _parse(root, words)
         names = [each.name for each in command.params if each.param_type_name == "argument"]

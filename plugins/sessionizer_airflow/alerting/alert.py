@@ -1,10 +1,8 @@
 """Alerts that users receive: pure."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.control.status.driver_status import DriverStatus
@@ -67,7 +65,7 @@ class Alert:
     """The stream in one word at the time of the alert, None if it is not known."""
 
     @classmethod
-    def about(cls, kind: AlertKind, stream: str, told: tuple[str, str], seen: Heartbeat | DriverStatus | None) -> Alert:
+    def about(cls, kind: AlertKind, stream: str, told: tuple[str, str], seen: Heartbeat | DriverStatus | None) -> Self:
         """Make an alert from a reason and a remedy (``told``), at the batch of the driver that was ``seen``."""
         reason, what_to_do = told
         lineage, batch_id = (seen.lineage, seen.batch_id) if seen else (None, None)

@@ -1,13 +1,11 @@
 """The DAGs of a folder of specs, made for the namespace of a DAG file."""
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from airflow.sdk import DAG
 
@@ -39,7 +37,7 @@ class Wiring:
     approval: ApprovalSettings
 
     @classmethod
-    def of(cls, streams: Path) -> Wiring:
+    def of(cls, streams: Path) -> Self:
         """Read the settings, for the specs in the folder ``streams``. Raises InvalidSpec, HomeMissing."""
         return cls(
             project=Project.from_environment(streams=streams),

@@ -5,15 +5,13 @@ driver reads them from its environment, under the names that the stream spec giv
 variables of an object store.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -30,9 +28,7 @@ from sessionizer.launch.driver_environment import (
 )
 from sessionizer.launch.installation import PackageArchive, driver_python, has_own_python
 from sessionizer_airflow.internals import built_command, resolve_connection
-
-if TYPE_CHECKING:
-    from sessionizer_airflow.project import Folders
+from sessionizer_airflow.project import Folders
 
 CONNECTION = "spark_default"
 MASTERS = "local[n], spark://host:7077, yarn or k8s://https://host:6443"
@@ -71,7 +67,7 @@ class SparkTarget:
     resource_manager: str | None = None
 
     @classmethod
-    def of(cls, connection: str) -> SparkTarget:
+    def of(cls, connection: str) -> Self:
         """Return the target that the provider's hook makes of ``connection``.
 
         Raises SparkConnectionMissing: the hook itself would fall back to YARN silently.

@@ -1,7 +1,5 @@
 """Drivers in YARN: found by a tag, because YARN assigns an application's id only at submission."""
 
-from __future__ import annotations
-
 import getpass
 import http.client
 import json
@@ -14,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from xml.etree import ElementTree
 
 from sessionizer.causes.table import CAUSES
@@ -111,7 +109,7 @@ class ResourceManager:
     addresses: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> ResourceManager:
+    def of(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> Self:
         """Make it from the addresses ``given`` (separated by commas), else from Hadoop's configuration.
 
         It has no addresses if there is neither.
@@ -241,7 +239,7 @@ class YarnApplication:
     log: str = ""
 
     @classmethod
-    def of(cls, described: dict[str, Any]) -> YarnApplication:
+    def of(cls, described: dict[str, Any]) -> Self:
         """Parse the ResourceManager's description of an application."""
         return cls(
             application=str(described["id"]),

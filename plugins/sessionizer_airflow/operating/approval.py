@@ -1,14 +1,12 @@
 """Approval of a plan by a user: exactly the shown plan is carried out, or none."""
 
-from __future__ import annotations
-
 import logging
 import os
 import string
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier, Context, XComArg
@@ -53,7 +51,7 @@ class ApprovalSettings:
     approvers: tuple[str, ...] = ()
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApprovalSettings:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read the settings, such as ``SESSIONIZER_APPROVERS="olga, tom"``.
 
         Raises InvalidSpec: the patience is no duration.

@@ -5,8 +5,6 @@ the Spark provider's environment variables, are visible: in the list of processe
 YARN and Kubernetes, in the settings of the job.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,10 +12,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from airflow.sdk import Connection, Param
+from airflow.sdk import Connection, Context, Param
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sessionizer.control.history.files import Mark, read_marks
@@ -42,9 +40,6 @@ from sessionizer.state.commands.seeds import (
 from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer_airflow.errors import UnusableDatabaseConnection
 from sessionizer_airflow.launching.spark_submit import SparkTarget
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 SAVEPOINT: Final = "savepoint"
 PROMOTE: Final = "promote"
@@ -300,7 +295,7 @@ class DatabaseUser:
     password: str = field(repr=False)
 
     @classmethod
-    def of(cls, connection: str) -> DatabaseUser:
+    def of(cls, connection: str) -> Self:
         """Read the user from the connection. Airflow then masks the password in the task's log.
 
         Raises UnusableDatabaseConnection.

@@ -1,11 +1,9 @@
 """Batch jobs as tasks: the Spark provider's own operator, called in one place."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
@@ -16,10 +14,7 @@ from sessionizer.launch.scratch import scratch_environment
 from sessionizer.redaction import redact
 from sessionizer_airflow.errors import GO_ON, PersonNeeded
 from sessionizer_airflow.launching.spark_submit import CONNECTION, PYTHONPATH, SparkJob, SparkTarget, store_variables
-
-if TYPE_CHECKING:
-    from sessionizer_airflow.project import Project
-
+from sessionizer_airflow.project import Project
 
 _EXIT_CODE: Final = re.compile(r"\. Error code is: (\d+)\.")
 _ERROR: Final = re.compile(r"^error: (.+)$", re.MULTILINE)

@@ -1,21 +1,16 @@
 """Failures of a driver, and their effect on the record of a stream's supervision: pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import Cause
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_records import SupervisionRecord
+from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.errors import RetryEffect
 from sessionizer.home.names import is_command, name_process
+from sessionizer.lineage.canary.canary_record import UnstartedLineage
 from sessionizer.redaction import redact
-
-if TYPE_CHECKING:
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.lineage.canary.canary_record import UnstartedLineage
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 LINE_LIMIT = 300
 GO_ON = "then unpause this DAG: its next run starts with a full restart budget"

@@ -1,10 +1,9 @@
 """Time limits and restart budget of the supervisor, and their settings. Every length of time is in milliseconds."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Self
 
 from sessionizer.control.timeouts import STALE_AFTER_MS, STALE_ALERT_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
@@ -89,7 +88,7 @@ class SupervisionSettings:
     command_pool: str
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read the settings, such as ``SESSIONIZER_STALE_LIMIT="5 minutes"`` and ``SESSIONIZER_RESTART_BUDGET=10``.
 
         Raises InvalidSpec: a variable that is not a duration or a number.

@@ -13,13 +13,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile, LookupNotInstalled
+from sessionizer.home.json_record import JsonObject
 from sessionizer.home.local_files import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as pads
-
-    from sessionizer.home.json_record import JsonObject
 
 
 WITHIN_S: Final = 1.5

@@ -1,14 +1,12 @@
 """The stream's source as rows of its own columns plus three of ours (``file_source.lines``)."""
 
-from __future__ import annotations
-
 import operator
 import os
 import socket
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -222,7 +220,7 @@ class SourceMemory:
     schema_ids: frozenset[int] | None = None
 
     @classmethod
-    def of(cls, home: StreamHome, lineage: str | None) -> SourceMemory:
+    def of(cls, home: StreamHome, lineage: str | None) -> Self:
         """Read it for ``lineage``. Without one it is empty, but asks for unknown ids. Raises DamagedFile."""
         if lineage is None:
             return cls(schema_ids=frozenset())

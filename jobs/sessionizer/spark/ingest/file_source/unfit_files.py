@@ -13,8 +13,6 @@ nothing: the batch that holds it has written nothing. The batch runs again witho
 replay from then on (docs/adr/0010).
 """
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip
@@ -22,7 +20,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -309,7 +307,7 @@ class UnreadableFiles:
     punctuations: DataPath
 
     @classmethod
-    def of(cls, home: StreamHome, lineage: str) -> UnreadableFiles:
+    def of(cls, home: StreamHome, lineage: str) -> Self:
         """Return the unreadable files of ``lineage``."""
         return cls(home.lineage(lineage).unreadable_files, home.punctuations(lineage))
 
