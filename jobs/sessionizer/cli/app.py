@@ -20,7 +20,17 @@ from sessionizer.cli.places import CommandLine
 from sessionizer.cli.run import run, stop
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import diff, spec
-from sessionizer.cli.state_commands.changes import apply, promote, rescale, restore, rollback, seed, switch, upgrade
+from sessionizer.cli.state_commands.changes import (
+    apply,
+    erase,
+    promote,
+    rescale,
+    restore,
+    rollback,
+    seed,
+    switch,
+    upgrade,
+)
 from sessionizer.cli.state_commands.operations import abandon, carry_out
 from sessionizer.cli.status import status, timeline
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
@@ -63,7 +73,7 @@ PANELS: Final[dict[str, tuple[Callable[..., None] | tuple[str, typer.Typer], ...
         status, timeline, tables, find, page, report, history, bundle, ("state", state), ("checkpoint", checkpoint),
     ),
     CHANGE: (
-        apply, upgrade, restore, rollback, promote, rescale, switch, seed, prove, ("savepoint", savepoint),
+        apply, upgrade, restore, rollback, promote, rescale, switch, seed, erase, prove, ("savepoint", savepoint),
         ("migration", migration), compact,
     ),
 }  # fmt: skip

@@ -5,6 +5,8 @@ URL escapes counts as none. In bytes that are no
 text, its own length may stand before it, and then the next field may follow at once. A value may be written as JSON,
 HTML or a URL writes it. Delta cuts texts in its statistics to 32 characters, so those of a longer value count, too.
 
+A value below six bytes is looked for in texts and decoded columns only, because other bytes have it by chance.
+
 The time is linear in the bytes, whatever the number of values: the first or last eight bytes of each value are looked
 up at all places of a piece at once, and only a hit is compared.
 """
@@ -41,6 +43,8 @@ _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _WORDS_AT_ONCE: Final = 2**19
 _IN_TOKEN: Final = np.array([chr(byte).isalnum() or byte == ord("_") for byte in range(128)] + [False] * 128)
 _LONGEST_LETTER: Final = 4
+_SHORTEST_IN_BYTES: Final = 6
+"""Bytes of the shortest value that is looked for in bytes that are no text: a shorter one is there by chance."""
 _ESCAPED: Final = re.compile(rb"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9a-fA-F]{2})\Z")
 _LONGEST_ESCAPE: Final = 6
 
@@ -150,7 +154,21 @@ class Wanted:
 
     def count(self, piece: Piece) -> Counter[str]:
         """Count the occurrences of each value in a piece."""
-        found: set[tuple[int, str]] = set()  # a form may begin as another one does
+        return Counter(value for _, value in self._find(piece))
+
+    def cross_out(self, text: bytes, mark: bytes) -> bytes:
+        """Return ``text``, in UTF-8, with ``mark`` in place of each occurrence."""
+        left, end = list[bytes](), 0
+        found = self._find(Piece(RAW, text, is_text=True))
+        for start, back in sorted((start, -stop) for (start, _), stop in found.items()):  # the longest at each place
+            if start >= end:
+                left += [text[end:start], mark]
+                end = -back
+        return b"".join([*left, text[end:]])
+
+    def _find(self, piece: Piece) -> dict[tuple[int, str], int]:
+        """Return the end of each occurrence in a piece, by its start and value. A form may begin as another does."""
+        found: dict[tuple[int, str], int] = {}
         content = piece.content
         padded = content + bytes(_EDGE)
         for edges in self._edges:
@@ -159,11 +177,13 @@ class Wanted:
                     start = at if edges.is_first else at + edges.size - length
                     end = start + length
                     form = content[start:end] if start >= 0 else b""
+                    if len(form) < _SHORTEST_IN_BYTES and not piece.is_text:
+                        continue
                     if form in self._cut and content[end : end + 1] in _AFTER_CUT:
-                        found.add((start, self._cut[form]))
+                        found[start, self._cut[form]] = end
                     elif form in self._forms and _is_token(content, start, end, is_text=piece.is_text):
-                        found.add((start, self._forms[form]))
-        return Counter(value for _, value in found)
+                        found[start, self._forms[form]] = end
+        return found
 
 
 def _written(value: str) -> Iterator[bytes]:

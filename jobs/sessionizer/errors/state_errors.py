@@ -325,3 +325,15 @@ class ReplayDiffers(OfStream, TerminalError, exit_code=63):
     )
     difference: str
     names: tuple[str, ...] = ()
+
+
+class StillThere(OfStream, TerminalError, exit_code=71):
+    title = "erased values are still in files"
+    message = "stream {0.stream!r}: {0.count} of the values in {0.files} files, such as {0.file}"
+    remedy = (
+        "run the same `sessionizer erase …` with its plan's digest again, which sweeps what is left. A file that it "
+        "leaves is not the stream's: remove it yourself"
+    )
+    count: int
+    files: int
+    file: str

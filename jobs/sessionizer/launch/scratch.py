@@ -36,12 +36,17 @@ def scratch_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     A site's own ``java.io.tmpdir`` in the options of ``environment`` wins.
     """
-    base = _private(Path(tempfile.gettempdir()) / f"streaming-state-{os.geteuid()}")
+    base = _private(scratch_base())
     sweep_scratch(base)
     folder = tempfile.mkdtemp(dir=base)
     (Path(folder) / _HELD).touch()
     options = environment.get(SUBMIT_OPTIONS, "").replace(_option(environment.get(SCRATCH, "")), "")
     return {SCRATCH: folder, SUBMIT_OPTIONS: f"{_option(folder)} {options}".strip()}
+
+
+def scratch_base() -> Path:
+    """Return the folder of this user's scratch on this machine."""
+    return Path(tempfile.gettempdir()) / f"streaming-state-{os.geteuid()}"
 
 
 def hold_scratch(environment: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.control.records.erasure_record import SECRET
 from sessionizer.control.records.operation_record import Ending, pending_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.deployment.differences import Division
@@ -19,6 +20,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.stream_spec.effect import Verdict
 from support.histories.model_stream import HISTORIES, play
 from support.histories.real_stream import RealStream
+from support.histories.typed_stream import USERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealStream:
+    monkeypatch.setenv(SECRET, "a secret of the tests")
     return RealStream.at(spark, tmp_path, monkeypatch)
 
 
@@ -242,6 +245,12 @@ def rescale(stream: RealStream, _: random.Random) -> None:
     stream.rescale()
 
 
+def erase(stream: RealStream, chance: random.Random) -> None:
+    left = sorted({f"u{number}" for number in range(1, USERS)} - stream.erased)
+    if left:
+        stream.erase(chance.choice(left))
+
+
 def compact(stream: RealStream, _: random.Random) -> None:
     stream.compact()
 
@@ -253,7 +262,7 @@ def edit_after_plan(stream: RealStream, chance: random.Random) -> None:
 
 COMMANDS = {
     read_files: 3, save: 2, restore: 2, fix_and_replay: 2, crash: 2, change_file: 2, install_release: 2,
-    edit_after_plan: 1, rollback: 2, rescale: 2, compact: 2,
+    edit_after_plan: 1, rollback: 2, rescale: 2, compact: 2, erase: 1,
 }  # fmt: skip
 
 
@@ -267,6 +276,8 @@ def finish(stream: RealStream, pending: OperationRecord) -> None:
                 stream.rollback()
             case "upgrade":
                 stream.resume_upgrade()
+            case "erase":
+                stream.erase(stream.erasing)
             case _:
                 stream.rescale()
     assert pending_operation(stream.home) is None

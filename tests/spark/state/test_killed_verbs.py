@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from sessionizer.control.records.erasure_record import SECRET
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.home.data_files import list_names
@@ -21,6 +22,11 @@ from support.streams.stage import Stage, clicks_spec
 from support.verbs.scene_verbs import VERBS, Scene, Verb
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET, "a secret of the tests")
 
 
 @pytest.fixture

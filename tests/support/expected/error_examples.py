@@ -35,6 +35,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.UpgradeWaits("clicks", "20261121T105501-3fa9c2", "0.3.0", "0.4.0"),
     errors.UpgradeWaits("clicks", "20261121T105501-3fa9c2", "0.3.0", "0.3.0"),
     errors.StreamChanged("clicks", "one", "two"),
+    errors.StillThere("clicks", 2, 3, "/home/streams/clicks/logs/driver.3f2a91.log"),
     errors.OperationPending("clicks", "restore", "20261121T105501-3fa9c2", "stopped"),
     errors.OperationPending("clicks", "rollback", "", "seeded", is_past_return=True),
     errors.UnknownSavepoint("b", ["a"]),

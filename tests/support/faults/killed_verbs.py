@@ -24,13 +24,17 @@ from sessionizer.errors import LeaseLost
 from sessionizer.home.record_file import examine_json
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks import write
+from sessionizer.spark.state import erasing
 from sessionizer.spark.state.restores import table_rows
 from support.expected.file_accesses import settled_digest
 from support.verbs.scripted_runner import lose_lease
 
 Result = TypeVar("Result")
 _NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))
-_COMMITTING: Final = ((table_rows, "delete_rows"), (table_rows, "write_once"), (write, "write_once"))
+_COMMITTING: Final = (
+    *((table_rows, "delete_rows"), (table_rows, "write_once"), (write, "write_once")),
+    *((erasing, "delete_rows_of"), (erasing, "purge")),
+)
 """What writes a table, the second argument says which."""
 _IDS: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}|\d{8}(?=\.json)")
 """Of operations and lineages, and tokens."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +28,20 @@ from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.moves import RescaleRunner, SwitchRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands import seeds as seed_plan
 from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.moves import Rescale, Start, Switch
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.listing import complete_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
@@ -252,6 +256,30 @@ def seed(scene: Scene) -> OperationRecord:
     return typed(home, Seed.name, lambda: runner.command.plan(reader.decision), runner)
 
 
+def with_savepoints(scene: Scene) -> None:
+    home, committed = scene.home, read_committed_batch(scene.home)
+    make_savepoint(scene.spark, home, committed, SavepointRequest(home.savepoints, "tests", "whole"), lambda _: None)
+    make_native_savepoint(home, committed, SavepointRequest(home.savepoints, "tests", "copied"), lambda _: None)
+
+
+def people_of(scene: Scene) -> tuple[str, ...]:
+    """The users of the first rows that are whole."""
+    rows = (line for line in scene.files[0].read_bytes().splitlines() if line.endswith(b"}"))
+    return tuple(sorted({str(json.loads(row)["user_id"]) for row in islice(rows, 3)}))
+
+
+def erase(scene: Scene) -> OperationRecord:
+    home, people = scene.home, people_of(scene)
+    command, folders = Erase(keys=str(scene.stage.root / "people")), (home.savepoints,)
+    runner = EraseRunner(spark=scene.spark, home=home, command=command, people=people, folders=folders)
+    done = typed(home, Erase.name, runner.look, runner)
+    sweep = runner.sweep()
+    sweep.erase_rows()
+    sweep.erase_savepoints()
+    assert [each.id for each in list_savepoints(home.savepoints, epoch_ms())] == ["wholee"]
+    return done
+
+
 VERBS = {
     "apply_in_place": Verb(with_spec(SHORTER), lambda scene: by_file(scene, Apply(canary=0)), makes=0),
     "apply_in_a_new_lineage": Verb(
@@ -268,4 +296,5 @@ VERBS = {
     ),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
+    "erase": Verb(with_savepoints, erase),
 }

@@ -17,6 +17,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges
+from sessionizer.state.commands.erasures import Erase, ErasePlan
 from sessionizer.state.commands.moves import LossPlan, Rescale, Switch
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback
 from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace, Seed, SeedPlan
@@ -132,6 +133,7 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
     """Steps of each case: the command, the steps that it runs stopped, and those after the decisive change."""
     standing = cast("Any", SimpleNamespace(lineage="old", batch_id=7, spec={"key_groups": 4}, settings=Partitions()))
     seed, over = Seed(history="/old", backfill=True), Seed(history="/old", start_over=True)
+    people = Erase(keys="/people")
     loss = LossPlan("clicks", "old", 7, "spec", ("a file",), "its end")
     found: dict[str, tuple[Any, Any]] = {
         "restore": (Restore(), Restore().plan(restore_plan())),
@@ -148,6 +150,7 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
         "upgrade proved": (Upgrade(prove=True), Upgrade(prove=True).plan(upgrade_decision(Verdict.MIGRATE))),
         "seed": (seed, seed.plan(seed_decision(None))),
         "seed anew": (over, over.plan(seed_decision("old"))),
+        "erase": (people, people.plan(ErasePlan("clicks", "old", 7, 2, "0" * 64, "key", for_good=False))),
     }
     return {
         case: (command.name, tuple(step for step in plan.steps if not step.precedes_stop), command.last_steps)

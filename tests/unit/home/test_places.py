@@ -122,7 +122,7 @@ CONTROL_FILES = {
     "desired.json", "desired_by_user.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json",
     "health.json", "watch.json", "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json",
     "compaction.json", "lineage.json", "operations/a.json", "history/mark.a.json", "exit.a.json",
-    "stop.a", "excluded_ranges/a.json", "requests/a.json", "plans/a.json", "approved_upgrade.json",
+    "stop.a", "excluded_ranges/a.json", "erasures/a.json", "requests/a.json", "plans/a.json", "approved_upgrade.json",
 }  # fmt: skip
 LINEAGE_FILES = {
     "spec.json", "types.json", "drained.json", "excluded_ranges.json", "source.json", "checkpoint.json",

@@ -26,6 +26,7 @@ from sessionizer.cli.state_commands.course import (
     is_done_already,
     note_edited_file,
 )
+from sessionizer.cli.state_commands.erasure import EraseCourse
 from sessionizer.cli.terminal import say
 from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord, OperationStage
 from sessionizer.counts import count_text
@@ -41,6 +42,7 @@ from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.command import Command, Plan
+from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.moves import Rescale, Switch, decide_switch, require_switch
 from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
 from sessionizer.state.commands.return_plans import FileFacts, plan_restore_from_files, plan_rollback
@@ -388,7 +390,8 @@ COURSES: Final[dict[type[Command], type[CommandCourse[Any]]]] = {
     Apply: ApplyCourse,
     Upgrade: ApplyCourse,
     Seed: SeedCourse,
+    Erase: EraseCourse,
 }
-restore, rollback, rescale, switch, apply, upgrade, seed = (
+restore, rollback, rescale, switch, apply, upgrade, seed, erase = (
     command_line(command, course.run) for command, course in COURSES.items()
 )

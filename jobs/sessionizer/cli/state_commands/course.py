@@ -184,6 +184,7 @@ class CommandCourse(ABC, Generic[Asked]):
         course = cls(command=command, shared=shared, where=where, asked=asked, why=command.name)
         course.choose()
         if not command.may_repeat and is_done_already(course.where, command.name, shared.approve):
+            course.after_done()
             return
         course.pending = find_begun(course.where, command.name, course.savepoint)
         if course.pending is not None and course.pending.request:
@@ -231,6 +232,9 @@ class CommandCourse(ABC, Generic[Asked]):
 
     def before_stop(self, spark: SparkSession) -> None:
         """Do what precedes the stop of the driver."""
+
+    def after_done(self) -> None:
+        """Do what a killed try has left though its operation is done."""
 
     @abstractmethod
     def done(self, record: OperationRecord) -> None:

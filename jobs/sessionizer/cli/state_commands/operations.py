@@ -71,6 +71,8 @@ def _carry_out(where: StreamHome, operation: str, shared: Shared, *, only_plan: 
         found = replace(found, id=mint_id(epoch_ms()))
     elif found.outcome is Ending.DONE:
         typer.echo(f"{found.verb} {found.id} of stream {where.name} is done, in lineage {found.lineage_to}")
+        command, shared = command_of(found, file.path), replace(shared, approve=found.digest)
+        COURSES[type(command)](command=command, shared=shared, where=where).after_done()
         return
     else:
         require_not_abandoned(where, found)

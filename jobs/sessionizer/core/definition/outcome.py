@@ -45,6 +45,8 @@ class QuarantineReason(StrEnum):
     UNREADABLE_FILE = "unreadable_file"
     EXCLUDED = "excluded"
     """The row is in a range of the source that the user excluded in a restore."""
+    ERASED = "erased"
+    """The row is of a key that was erased, from before that moment. Its text is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

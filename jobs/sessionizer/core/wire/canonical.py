@@ -71,6 +71,11 @@ def canonical_schema(events: pa.Schema) -> pa.Schema:
     return pa.schema([*fields, pa.field(KEY_GROUP, pa.int32()), pa.field(ADMISSION, ADMISSION_TYPE)])
 
 
+def event_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return canonical ``rows`` with the columns under the names that they have in a log."""
+    return rows.rename_columns([_INSIDE.get(name, name) for name in rows.schema.names])
+
+
 def read_typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None = None) -> pa.Table:
     """Return a group's log, oldest table first, as rows by ``canonical_schema``.
 

@@ -154,10 +154,10 @@ def drop_deleted(log: Iterable[pa.Table]) -> list[pa.Table]:
         table.filter(pa.array(~deleted)) if deleted.any() else table
         for table, deleted in zip(stored.tables, np.split(stored.deleted, ends[:-1]), strict=True)
     ]
-    return list(_first_pieces_marked(kept))
+    return list(mark_first_pieces(kept))
 
 
-def _first_pieces_marked(tables: Sequence[pa.Table]) -> Iterable[pa.Table]:
+def mark_first_pieces(tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
     """Yield the tables that have rows. The first one left of a batch continues no other one."""
     begun = False
     for table in tables:

@@ -16,10 +16,12 @@ from pyspark.storagelevel import StorageLevel
 
 from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_planned_batch
+from sessionizer.control.records.erasure_record import read_erased
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.data_files import files_below, newest_version, relative_name, size_of
 from sessionizer.home.roots import DataPath, folder_at, uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.inspection.inspect import Inspection, inspect
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
@@ -202,16 +204,20 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Histor
 
 
 def read_history_rows(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
-    """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
+    """Read the guarded rows of a history that is not the stream's own source, without erased keys.
+
+    Raises InvalidSpec if they do not fit.
+    """
+    erased = read_erased(StreamHome.of(platform_home, spec.name))
     if isinstance(source, JdbcTable | UserQuery):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
         nothing = F.lit(None).cast("string")
         rows = _rows_of(spark, source).select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
-        guarded = guard(rows, as_a_table)
+        guarded = guard(rows, as_a_table).refusing_erased(erased)
         # a database has no versions: rows that are needed twice must be read once
         return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
-    return guard(rows, spec.model_copy(update={"source": source}))
+    return guard(rows, spec.model_copy(update={"source": source})).refusing_erased(erased)
 
 
 def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
@@ -244,10 +250,10 @@ def read_to_now(
     if source.format == "kafka":
         source = source.model_copy(update={"starting_offsets": "earliest"})
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=True)
-    guarded = guard(rows, spec)
+    guarded, erased = guard(rows, spec), read_erased(StreamHome.of(platform_home, spec.name))
 
     def take_batch(batch: DataFrame, _number: int) -> None:
-        take(Guarded(batch, guarded.payload))
+        take(Guarded(batch, guarded.payload).refusing_erased(erased))
 
     # in one batch, whatever the source's limits say: the trigger that comes in their place keeps to them
     writer = guarded.rows.writeStream.foreachBatch(take_batch).option("checkpointLocation", uri_of(scratch))

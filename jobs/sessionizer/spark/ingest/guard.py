@@ -15,6 +15,7 @@ state would be unreadable at the next merge, by the old spec as by the new.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final, TypeAlias
@@ -30,6 +31,7 @@ from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import unfit
+from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys, refuse_erased
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -90,16 +92,28 @@ class Guarded:
     """Guarded ``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
 
     ``event_time`` moves the watermark: null when refused, never beyond the batch's clock. ``payload``: the types of the
-    payload columns, which rows carry under their ``schema.payload_field`` names.
+    payload columns, which rows carry under their ``schema.payload_field`` names. ``erased``: keys whose rows are still
+    to be refused, as they leave Spark for Python.
     """
 
     rows: DataFrame
     payload: StructType
+    erased: ErasedKeys = NOBODY_ERASED
 
     @property
     def payload_fields(self) -> schema.Payload:
         """Payload columns as Arrow fields."""
         return arrow_fields(self.payload)
+
+    def refusing_erased(self, erased: ErasedKeys) -> Guarded:
+        """Return the rows of a table with those of ``erased`` keys refused. A stream does it where rows are packed."""
+        if not erased:
+            return self
+
+        def refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return (refuse_erased(batch, erased) for batch in batches)
+
+        return Guarded(self.rows.mapInArrow(refuse, self.rows.schema), self.payload)
 
 
 def arrow_fields(columns: StructType) -> list[pa.Field]:

@@ -3,7 +3,7 @@
 import operator
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Final, Self
@@ -12,7 +12,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sessionizer.control.records.erasure_record import read_erased
 from sessionizer.core.definition.outcome import QuarantineReason
+from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys
 from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
 from sessionizer.home.roots import resolve_place
 from sessionizer.home.stream_home import StreamHome
@@ -212,20 +214,23 @@ class SourceMemory:
     """Memory that a lineage has of its source.
 
     ``unreadable``: files that are not read. ``excluded_ranges``: their rows are quarantined. ``schema_ids``: ids in
-    values that the registry is asked for, beside those of its subject. None: an unknown id is final.
+    values that the registry is asked for, beside those of its subject. None: an unknown id is final. ``erased``: keys
+    of the stream whose events are dropped.
     """
 
     unreadable: tuple[str, ...] = ()
     excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
     schema_ids: frozenset[int] | None = None
+    erased: ErasedKeys = NOBODY_ERASED
 
     @classmethod
     def of(cls, home: StreamHome, lineage: str | None) -> Self:
-        """Read it for ``lineage``. Without one it is empty, but asks for unknown ids. Raises DamagedFile."""
+        """Read it for ``lineage``. Without one it asks for unknown ids. Raises DamagedFile, InvalidSpec."""
+        erased = read_erased(home)
         if lineage is None:
-            return cls(schema_ids=frozenset())
+            return cls(schema_ids=frozenset(), erased=erased)
         unreadable = tuple(UnreadableFiles.of(home, lineage).uris())
-        return cls(unreadable, read_excluded_ranges(home, lineage), SchemaIds.of(home, lineage).asked())
+        return cls(unreadable, read_excluded_ranges(home, lineage), SchemaIds.of(home, lineage).asked(), erased)
 
 
 NOTHING_REMEMBERED: Final = SourceMemory()
@@ -240,7 +245,8 @@ def read_guarded_source(
     """
     limit, ids = spec.rules.max_event_bytes, memory.schema_ids
     rows = read_source(spark, spec.source, platform_home, limit, stream=True, schema_ids=ids)
-    return guard(mark_excluded(drop_files(rows, memory.unreadable), memory.excluded_ranges, spec.source.format), spec)
+    rows = mark_excluded(drop_files(rows, memory.unreadable), memory.excluded_ranges, spec.source.format)
+    return replace(guard(rows, spec), erased=memory.erased)
 
 
 def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str) -> DataFrame:

@@ -25,6 +25,7 @@ from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import encode, pieces
+from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys, refuse_erased
 from sessionizer.core.wire.schema import Labels, group_labels
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.launch.driver_environment import plain
@@ -41,14 +42,19 @@ PACKED = "key_group int, kind string, blob binary"
 GROUP, PUNCTUATION = "key_group", "punctuation"
 
 
-def packer(event_columns: list[str], key_groups: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out."""
+def packer(
+    event_columns: list[str], key_groups: int, erased: ErasedKeys = NOBODY_ERASED
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out.
+
+    Rows of ``erased`` keys are refused.
+    """
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = group_labels(key_groups)
         for batch in batches:
             if batch.num_rows:
-                yield from _pack(batch, event_columns, labels)
+                yield from _pack(refuse_erased(batch, erased) if erased else batch, event_columns, labels)
         freeze_imports(pack.__name__)
 
     return pack
@@ -184,7 +190,7 @@ def _sessionize(
     if rules.clock.has_watermark:
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
     spare_small_rows(spark, spec.rules.max_event_bytes)
-    packed = all_rows.mapInArrow(packer(columns, spec.key_groups), PACKED)
+    packed = all_rows.mapInArrow(packer(columns, spec.key_groups, guarded.erased), PACKED)
     return packed.groupBy(GROUP).transformWithState(
         SessionProcessor(GroupRules(rules, payload, spec.key_groups, shows_events=bool(spec.measures))),
         rows.EMITTED,

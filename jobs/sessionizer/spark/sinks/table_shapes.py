@@ -57,6 +57,8 @@ OPEN_PROPERTIES: Final = {
     "parquet.size.statistics.enabled": "false",
     "delta.dataSkippingStatsColumns": "date,lineage,batch_id",
 }
+NOBODY_IN_LOG: Final = {"delta.dataSkippingStatsColumns": "date,lineage,batch_id"}
+"""Table property that keeps keys and texts out of the statistics in a table's log, which an erasure cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,8 @@ def quarantine_shape() -> TableShape:
         _column("date", DateType(), "UTC day of quarantined_at. The table is clustered by it"),
         *_origin("quarantined_at", "refused"),
     ]  # fmt: skip
-    return TableShape(QUARANTINE, "rows that never reached a session, with the reason", StructType(columns))
+    comment = "rows that never reached a session, with the reason"
+    return TableShape(QUARANTINE, comment, StructType(columns), NOBODY_IN_LOG)
 
 
 def late_events_shape(payload: StructType) -> TableShape:
@@ -158,7 +161,7 @@ def late_events_shape(payload: StructType) -> TableShape:
     ]
     given_by = dict.fromkeys(payload.names, "mapping.payload")
     comment = "valid events that came behind the watermark"
-    return TableShape(LATE_EVENTS, comment, StructType(columns), given_by=given_by)
+    return TableShape(LATE_EVENTS, comment, StructType(columns), NOBODY_IN_LOG, given_by)
 
 
 def sessions_daily_shape(totals: StructType) -> TableShape:
@@ -173,7 +176,8 @@ def sessions_daily_shape(totals: StructType) -> TableShape:
         *(_column(f"ended_by_{reason}", LongType(), f"sessions with close_reason {reason}") for reason in CloseReason),
         *(_column(field.name, field.dataType, "sum over the sessions") for field in totals),
     ]
-    return TableShape(SESSIONS_DAILY, "finished sessions by day and client", StructType(columns))
+    comment = "finished sessions by day and client"
+    return TableShape(SESSIONS_DAILY, comment, StructType(columns), {"delta.dataSkippingStatsColumns": "date"})
 
 
 HISTORY_FIGURES: Final = {

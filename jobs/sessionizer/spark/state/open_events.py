@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -25,8 +26,9 @@ from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.cutting import read_kept_timeouts
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.alignment import unite_schemas
-from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
+from sessionizer.core.wire.canonical import canonical_schema, event_columns, read_typed_rows
 from sessionizer.core.wire.codec import decode_log, open_blob
+from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.rows import INITIAL, REVISION
 from sessionizer.core.wire.schema import event_schema, group_labels, group_numbers
 from sessionizer.home.roots import DataPath, uri_of
@@ -151,6 +153,41 @@ def open_events_of(logs: DataFrame, key_groups: int, events: pa.Schema) -> DataF
     """
     shape = from_arrow_schema(canonical_schema(events), prefer_timestamp_ntz=False)
     return logs.mapInArrow(_opener(key_groups, events), shape)
+
+
+def drop_erased_events(open_events: DataFrame, erased: ErasedKeys) -> DataFrame:
+    """Return canonical open events without those of ``erased`` keys."""
+
+    def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            mask = erased.find_in_events(event_columns(batch))
+            yield batch if mask is None else batch.filter(pc.invert(mask))
+
+    return open_events.mapInArrow(drop, open_events.schema)
+
+
+def drop_erased_from_logs(logs: DataFrame, erased: ErasedKeys) -> DataFrame:
+    """Return logs in the form of ``log_blobs``, by ``rows.INITIAL``, without the events of ``erased`` keys."""
+
+    def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for label, blobs in iterate_logs(batches):
+            kept = erased.drop_from_log(blobs)
+            for number, blob in enumerate(kept):
+                yield log_row(label, number, len(kept), blob)
+
+    return logs.mapInArrow(drop, INITIAL)
+
+
+def count_erased_in_logs(logs: DataFrame, erased: ErasedKeys) -> int:
+    """Count the open events of ``erased`` keys in logs in the form of ``log_blobs``."""
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, blobs in iterate_logs(batches):
+            found = (erased.find_in_events(table) for table in decode_log(blobs))
+            events = sum(pc.sum(mask).as_py() for mask in found if mask is not None)
+            yield pa.RecordBatch.from_pydict({"events": pa.array([events], pa.int64())})
+
+    return int(logs.mapInArrow(count, "events bigint").agg(F.coalesce(F.sum("events"), F.lit(0))).collect()[0][0])
 
 
 def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:

@@ -8,13 +8,14 @@ from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.errors import DamagedFile
 from sessionizer.home.roots import ControlPath, uri_of
 from sessionizer.state.commands.command import Command
+from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.moves import Rescale, Switch
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 
 COMMANDS: Final[dict[str, type[Command]]] = {
-    each.name: each for each in (Restore, Rollback, Rescale, Switch, Apply, Upgrade, Seed)
+    each.name: each for each in (Restore, Rollback, Rescale, Switch, Apply, Upgrade, Seed, Erase)
 }
 
 

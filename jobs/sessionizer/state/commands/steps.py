@@ -130,6 +130,21 @@ class Activate(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoteErasure(Step):
+    """Record of the erased keys, as digests, in the stream's ledger. From here on their events are dropped."""
+
+    says: ClassVar = "the keys are noted as digests, and their events are dropped from now on"
+    reversible: ClassVar = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveCheckpoints(Step):
+    """Removal of Spark's files of every lineage but the active one."""
+
+    says: ClassVar = "the checkpoints of the lineages before are removed"
+
+
+@dataclass(frozen=True, kw_only=True)
 class WriteSpec(Step):
     """Change of the spec that the present lineage runs by: the decisive change of an apply in place."""
 

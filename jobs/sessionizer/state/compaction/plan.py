@@ -127,19 +127,24 @@ def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[PruningV
 
 
 def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) -> str | None:
-    """Remove Spark's files of ``lineage``, or return why it is needed since the plan was made. Raises OSError.
-
-    The commits go first, the newest first. A rollback compares the newest one, so it never takes half a checkpoint for
-    a whole one. Harmless when repeated.
-    """
+    """Remove Spark's files of ``lineage``, or return why it is needed since the plan was made. Raises OSError."""
     verdict = judge_checkpoint(_old_checkpoint(home, lineage, _find_needed(home).get(lineage)), keep_ms, now)
     if not verdict.goes:
         return verdict.because
+    remove_spark_files(home, lineage)
+    return None
+
+
+def remove_spark_files(home: StreamHome, lineage: str) -> None:
+    """Remove Spark's files of ``lineage``, which nothing needs. Harmless when repeated. Raises OSError.
+
+    The commits go first, the newest first. A rollback compares the newest one, so it never takes half a checkpoint for
+    a whole one.
+    """
     commits = [each for each in list_entries(commit_log(home.checkpoint(lineage))) if each.name.isdigit()]
     for commit in sorted(commits, key=lambda each: int(each.name), reverse=True):
         remove_data(commit)
     remove_tree(home.lineage(lineage).root)
-    return None
 
 
 def _find_needed(home: StreamHome) -> dict[str, str]:

@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
+from sessionizer.control.records.erasure_record import read_erased
 from sessionizer.control.records.operation_record import OperationRecord
+from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.deployment.differences import Division
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
@@ -163,8 +165,13 @@ class SparkRunner(ABC, Generic[Asked]):
             transfer=transfer,
             permit=operation.permit,
             after=lambda step: self.say(f"new lineage: {step}"),
+            erased=self.erased(operation),
         )
         self.new.start(state)
+
+    def erased(self, operation: Operation) -> ErasedKeys:  # noqa: ARG002  the interface
+        """Return the keys whose events a new lineage is not to have. Raises InvalidSpec without their secret."""
+        return read_erased(self.home)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables of the stream, and the rows that leave them and come back."""

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sessionizer.checkpoint.log_entries import PARTITIONS, read_planned_batch
+from sessionizer.control.records.erasure_record import read_erased
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
 from sessionizer.core.key_group.table_rows import decide_rows
@@ -54,6 +55,7 @@ from sessionizer.spark.state.open_events import (
     admissions_in,
     count_by_kind,
     describe_state,
+    drop_erased_from_logs,
     iterate_logs,
     log_blobs,
     read_state_timeouts,
@@ -227,11 +229,13 @@ class MigratedEvents:
         return parse_recorded_spec(self.committed.spec, SPEC_FILE.of(self.home, self.committed.lineage).path)
 
     def _logs(self) -> DataFrame:
-        """Return the logs of all groups, in the form of ``log_blobs``."""
+        """Return the logs of all groups, in the form of ``log_blobs``, without the events of erased keys."""
+        partitions, erased = int(self.committed.settings[PARTITIONS]), read_erased(self.home)
         if self.saved is None or self.state is not None:
-            return log_blobs(self.spark, self._state)
-        logs = read_saved_logs(self.spark, self.saved[0], self._state.key_groups)
-        return whole_logs(logs, int(self.committed.settings[PARTITIONS]))
+            logs = log_blobs(self.spark, self._state)
+        else:
+            logs = whole_logs(read_saved_logs(self.spark, self.saved[0], self._state.key_groups), partitions)
+        return whole_logs(drop_erased_from_logs(logs, erased), partitions) if erased else logs
 
     def _decided(self) -> DataFrame:
         return self.spark.read.schema(rows.EMITTED).parquet(uri_of(self.folder / DECIDED))

@@ -20,6 +20,7 @@ from sessionizer.checkpoint.log_entries import PARTITIONS, next_watermark
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import pack_shares, shares
+from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys
 from sessionizer.core.wire.rows import INITIAL
 from sessionizer.core.wire.schema import group_labels, group_numbers
 from sessionizer.counts import count_text
@@ -45,13 +46,19 @@ from sessionizer.spark.state.open_events import (
     KeptState,
     describe_state,
     digest_blobs,
+    drop_erased_events,
+    drop_erased_from_logs,
+    first_log_of,
     group_blobs,
     keep_logs,
+    log_blobs,
     log_row,
     open_event_schema,
+    open_events_of,
     read_at_head,
     read_state_timeouts,
     reading_state,
+    whole_logs,
 )
 from sessionizer.state.lineages.committed_batch import CommittedBatch
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, remove_abandoned, remove_lineage
@@ -183,7 +190,7 @@ class NewLineage:
     """A new lineage, which begins as ``transfer`` says. ``spec``: what it runs by, ``examined`` against its source.
 
     ``partitions``: of its state. ``permit`` returns only while the lease is known to be ours. ``after`` is called with
-    each part that is over. Each part raises LeaseLost.
+    each part that is over. ``erased``: keys whose open events are left out. Each part raises LeaseLost.
     """
 
     spark: SparkSession
@@ -194,6 +201,7 @@ class NewLineage:
     transfer: StateTransfer
     permit: Callable[[], None]
     after: Callable[[LineageStep], None]
+    erased: ErasedKeys = NOBODY_ERASED
     lineage: str = field(default="", init=False)
     _blobs: Mapping[int, Blobs] = field(default_factory=dict, init=False)
     _may_be_active: bool = field(default=False, init=False)
@@ -257,6 +265,8 @@ class NewLineage:
 
     def _first_log(self, given: DataFrame | KeptState | FirstLog | DividedEvents) -> FirstLog:
         """Return the log as it is if its key groups and revision stay, else packed anew beside the checkpoint."""
+        if self.erased:
+            given = self._drop_erased(given)
         if isinstance(given, FirstLog):
             return given
         if isinstance(given, KeptState):
@@ -268,6 +278,31 @@ class NewLineage:
             groups = self.spec.key_groups
             given = DividedEvents(divide(given, groups, folder / "shares"), groups, count_by_key(given, groups))
         return pack_events(self.spark, self.home.name, given, folder / "packed")
+
+    def _drop_erased(
+        self, given: DataFrame | KeptState | FirstLog | DividedEvents
+    ) -> DataFrame | FirstLog | DividedEvents:
+        """Leave out the events of erased keys. Those of a migration were left out before."""
+        if isinstance(given, DividedEvents):
+            return given
+        if isinstance(given, KeptState):
+            if given.revision != rows.REVISION:
+                given = read_at_head(self.spark, given)
+            else:
+                return self._drop_from_logs(log_blobs(self.spark, given), given.key_groups)
+        if isinstance(given, FirstLog):
+            return self._drop_from_logs(whole_logs(given.rows, self.partitions), self.spec.key_groups)
+        return drop_erased_events(given, self.erased)
+
+    def _drop_from_logs(self, logs: DataFrame, key_groups: int) -> DataFrame | FirstLog:
+        kept = drop_erased_from_logs(logs, self.erased)
+        if key_groups != self.spec.key_groups:
+            shape = open_event_schema(self.transfer.kept)
+            return open_events_of(whole_logs(kept, self.partitions), key_groups, shape)
+        # written once: the state is filled from the blobs that it is compared with
+        folder = uri_of(self.home.lineage(self.lineage).first_log / "without_erased")
+        kept.write.option("compression", "none").parquet(folder)
+        return first_log_of(self.spark.read.schema(INITIAL).parquet(folder), key_groups)
 
     def _seed(self, first_log: DataFrame) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""

@@ -204,12 +204,17 @@ class Held(NamedTuple):
 
 
 def count_state_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> DataFrame:
-    """Return the logs of a state by ``rows.INITIAL``, and ``makes``: the counts of a log, in the row of its first blob.
+    """Return ``count_logs`` of a state. Evaluate it in ``reading_state``."""
+    return count_logs(log_blobs(spark, state), rules)
 
-    Evaluate it in ``reading_state``.
+
+def count_logs(logs: DataFrame, rules: SessionRules) -> DataFrame:
+    """Return logs by ``rows.INITIAL``, and ``makes``: the counts of a log, in the row of its first blob.
+
+    ``logs``: in the form of ``log_blobs``.
     """
     shape = f"{INITIAL}, {_MAKES} {from_arrow_schema(_OF_GROUP).simpleString()}"
-    return log_blobs(spark, state).mapInArrow(_log_maker(rules), shape)
+    return logs.mapInArrow(_log_maker(rules), shape)
 
 
 def sum_counts(logs: DataFrame) -> Held:

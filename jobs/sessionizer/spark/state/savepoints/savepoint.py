@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
+from sessionizer.core.wire.erased_keys import ErasedKeys
+from sessionizer.core.wire.schema import CLIENT
+from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, StreamHome
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome, StreamHome
 from sessionizer.lineage.fingerprint import JAVA
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
@@ -19,7 +22,10 @@ from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.open_events import (
     KeptState,
+    count_erased_in_logs,
     describe_state,
+    drop_erased_events,
+    drop_erased_from_logs,
     number_groups,
     open_events_of,
     read_state_timeouts,
@@ -28,14 +34,25 @@ from sessionizer.spark.state.open_events import (
 )
 from sessionizer.spark.state.savepoints.saved_state import (
     Held,
+    count_logs,
     count_state_logs,
+    has_table,
     read_saved_logs,
+    saved_timeouts,
     savepoint_table,
     sum_counts,
 )
 from sessionizer.state.lineages.committed_batch import CommittedBatch, require_unchanged
-from sessionizer.state.savepoints.manifest import Manifest, SavepointKind
+from sessionizer.state.savepoints.listing import UseMark, write_data_record
+from sessionizer.state.savepoints.manifest import (
+    Manifest,
+    SavepointKind,
+    read_manifest,
+    read_saved_spec,
+    write_manifest,
+)
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, SavepointWriter
+from sessionizer.state.savepoints.verification import data_files
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 _READ_WHOLE: Final = {"delta.dataSkippingNumIndexedCols": "0"}
@@ -45,6 +62,8 @@ Readers do not search by values, and statistics take a third of the time.
 """
 _FILES_PER_TABLE: Final = 64
 """Largest number of files of a table. A savepoint is read whole, and fewer files mean fewer requests."""
+_ANEW: Final = "e"
+"""End of the id of a savepoint that was written anew after an erasure."""
 
 
 def make_savepoint(
@@ -97,8 +116,7 @@ class _Tables:
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
             self.target.after("logs of the key groups")
             timeouts = read_state_timeouts(self.spark, state)
-        columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
-        self._write(TIMEOUTS, self._frame(pa.table(columns, names=["client", "timeout_ms"])))
+        self._write(TIMEOUTS, self._frame(_timeout_rows(timeouts)))
         return sum_counts(savepoint_table(self.spark, self.target.home, GROUP_LOGS)), len(timeouts)
 
     def write_open_events(self, state: KeptState) -> None:
@@ -121,5 +139,49 @@ class _Tables:
         return self.spark.createDataFrame(table).coalesce(1)
 
     def _write(self, part: str, frame: DataFrame, compression: str = "snappy") -> None:
-        writer = frame.write.format("delta").mode("errorifexists").options(**_READ_WHOLE, compression=compression)
-        writer.save(uri_of(self.target.home.part(part)))
+        _write(self.target.home, part, frame, compression)
+
+
+def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manifest, erased: ErasedKeys) -> str | None:
+    """Write a canonical savepoint anew beside itself, without the events of ``erased`` keys. Returns the new id.
+
+    None: it holds no event of them. The savepoint itself stays, for the caller to remove. A call that was killed is
+    made up for by the next. Raises UnwritablePath, DiskFull and Spark's errors.
+    """
+    parts, groups = min(manifest.key_groups, _FILES_PER_TABLE), manifest.key_groups
+    new = SavepointHome.of(home.root.parent, f"{home.id}{_ANEW}")
+    if read_manifest(new) is not None:
+        return new.id
+    with few_blobs_at_a_time(spark):
+        logs = whole_logs(read_saved_logs(spark, home, groups), parts)
+        if not count_erased_in_logs(logs, erased):
+            return None
+        remove_tree(new.root)
+        write_data_record(new.begun, UseMark.now("erasure"))
+        rules = rules_of(read_saved_spec(home, manifest))
+        kept = whole_logs(drop_erased_from_logs(logs, erased), parts)
+        _write(new, GROUP_LOGS, number_groups(count_logs(kept, rules), groups).coalesce(parts), compression="none")
+        if has_table(manifest, OPEN_EVENTS):
+            _write(new, OPEN_EVENTS, drop_erased_events(savepoint_table(spark, home, OPEN_EVENTS), erased))
+    timeouts = {
+        client: ms
+        for client, ms in saved_timeouts(spark, home, manifest).items()
+        if not any(each.column == CLIENT and erased.has(each, client) for each in erased.erasures)
+    }
+    _write(new, TIMEOUTS, spark.createDataFrame(_timeout_rows(timeouts)).coalesce(1))
+    _write(new, SEEN_FILES, savepoint_table(spark, home, SEEN_FILES).coalesce(1))
+    held = sum_counts(savepoint_table(spark, new, GROUP_LOGS))
+    counts = held.counts(len(timeouts), 0 if manifest.counts is None else manifest.counts.seen_files)
+    due, files = held.earliest_due_ms, tuple(data_files(new))
+    write_manifest(new, replace(manifest, id=new.id, counts=counts, earliest_due_ms=due, files=files))
+    return new.id
+
+
+def _timeout_rows(timeouts: Mapping[str, int]) -> pa.Table:
+    columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
+    return pa.table(columns, names=["client", "timeout_ms"])
+
+
+def _write(home: SavepointHome, part: str, frame: DataFrame, compression: str = "snappy") -> None:
+    writer = frame.write.format("delta").mode("errorifexists").options(**_READ_WHOLE, compression=compression)
+    writer.save(uri_of(home.part(part)))

@@ -1,0 +1,145 @@
+"""Command ``sessionizer erase``: people leave the state, then everything else that the stream has written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from sessionizer.cli.places import require_known_stream, stream_home
+from sessionizer.cli.state_commands.course import CommandCourse, Shared
+from sessionizer.cli.terminal import say, working_spark
+from sessionizer.control.execution import StepRunner
+from sessionizer.control.records.erasure_record import ErasureRecord, note_swept, read_erasures, read_secret
+from sessionizer.control.records.operation_record import OperationRecord
+from sessionizer.counts import count_text
+from sessionizer.erasing.records import find_left
+from sessionizer.errors import InvalidSpec, StillThere, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import is_folder, newest_version
+from sessionizer.home.roots import DataPath, folder_at
+from sessionizer.lineage.kept_spec import sink_folders
+from sessionizer.state.commands.erasures import STANDARD_INPUT, Erase, require_people
+from sessionizer.state.lineages.origin import origins_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sessionizer.spark.state.commands.erasures import EraseRunner
+
+
+@dataclass(kw_only=True)
+class EraseCourse(CommandCourse[Erase]):
+    """``sessionizer erase``: erase people. The stream runs again before the tables and savepoints are swept."""
+
+    def choose(self) -> None:
+        """Refuse an unknown stream, and ask for the secret. A later try, in another folder, finds the same file.
+
+        Raises UnknownStream, InvalidSpec.
+        """
+        require_known_stream(self.where)
+        if not self.command.keys:
+            raise InvalidSpec("--keys", self.command.keys, "a file with a key in each line, a Delta table, or -")
+        read_secret()
+        for each in read_erasures(self.where):
+            if each.swept_at is None and each.approval != self.shared.approve:
+                say(f"note: an erasure is not over: give its people with --approve {each.approval} again")
+        keys = self.command.keys
+        if keys != STANDARD_INPUT and "://" not in keys:
+            self.command = replace(self.command, keys=str(Path(keys).absolute()))
+
+    @classmethod
+    def run(cls, command: Erase, shared: Shared, asked: OperationRecord | None = None) -> None:
+        """Show the plan, carry out the approved one, or search the files. Raises StillThere."""
+        if not command.verify:
+            super().run(command, shared, asked)
+            return
+        where = stream_home(shared.home, shared.stream, shared.data)
+        require_known_stream(where)
+        if not command.keys:
+            raise InvalidSpec("--keys", command.keys, "a file with a value in each line, or -")
+        cls(command=command, shared=shared, where=where).prove()
+
+    def prove(self) -> None:
+        """Decode every file, and say in which the people are. Raises StillThere."""
+        people = self._people()
+        folder = self._savepoints_elsewhere()
+        folders = sink_folders(self.where, origins_of(self.where))
+        places = (place for each in folders for place in self.where.table_locations(each).values())
+        tables = [table for table in (folder_at(place, "sink.path") for place in places) if is_folder(table)]
+        found = [*find_left(self.where, people, (*tables, *folder))]
+        left = {value for each in found for value in each.counts}
+        held = [f"{each.root}/{each.file}" for each in found if each.counts]
+        unreadable = [f"{each.root}/{each.file}: {each.unreadable}" for each in found if each.unreadable]
+        if self.shared.as_json:
+            typer.echo(json.dumps({"values": len(people), "left": len(left), "files": held, "unreadable": unreadable}))
+        else:
+            typer.echo(f"{count_text(len(people), self.command.column)} looked for, {len(left):,} found")
+            for line in (*held, *unreadable):
+                typer.echo(f"  {line}")
+        if held:
+            raise StillThere(self.where.name, len(left), len(held), held[0])
+
+    def make_runner(self, spark: SparkSession) -> EraseRunner:
+        """Return the runner, with the people that the file or table names. Raises InvalidSpec."""
+        from sessionizer.spark.state.commands.erasures import EraseRunner, read_table_of_people  # noqa: PLC0415  fast --help
+
+        people = read_table_of_people(spark, self.command) or self._people()
+        folders = (self.where.savepoints, *self._savepoints_elsewhere())
+        return EraseRunner(spark=spark, home=self.where, say=say, command=self.command, people=people, folders=folders)
+
+    def carry_out(self, runner: StepRunner) -> OperationRecord:
+        """Run the plan, then sweep what the stream has written before."""
+        record = super().carry_out(runner)
+        self._sweep(cast("EraseRunner", runner))
+        return record
+
+    def after_done(self) -> None:
+        """Sweep, if a killed try of the approved plan left that."""
+        if self._unswept():
+            with working_spark(
+                self.command.name, self.where.name, self.shared.master, "starting Spark", self.where.data
+            ) as spark:
+                self._sweep(self.make_runner(spark))
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that goes on."""
+        said = f"stream {self.where.name} continues without them in lineage {record.lineage_to} ({record.seconds} s)"
+        typer.echo(f"{said}. To prove it: the same command with --verify in place of --approve")
+
+    def _people(self) -> tuple[str, ...]:
+        """Return the values in the file or the standard input, each once, in order. Raises InvalidSpec."""
+        place = str(self.command.keys)
+        if place != STANDARD_INPUT and newest_version(folder_at(place, "--keys")) is not None:
+            allowed = "a file or -: only an erasure itself reads a table"
+            raise InvalidSpec("--keys", place, allowed)
+        try:
+            text = sys.stdin.read() if place == STANDARD_INPUT else Path(place).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidSpec("--keys", place, f"a text file that can be read ({error})") from error
+        return require_people(text.splitlines(), place)
+
+    def _savepoints_elsewhere(self) -> tuple[DataPath, ...]:
+        folder = self.command.folder
+        return () if folder is None else (folder_at(folder, "--in") / self.where.name,)
+
+    def _unswept(self) -> list[ErasureRecord]:
+        return [
+            each for each in read_erasures(self.where) if each.swept_at is None and each.approval == self.shared.approve
+        ]
+
+    def _sweep(self, runner: EraseRunner) -> None:
+        """Sweep, and note that it is over. Raises UnusableSavepoint if a process reads a savepoint just now."""
+        sweep = runner.sweep()
+        sweep.erase_rows()
+        sweep.erase_records()
+        busy = sweep.erase_savepoints()
+        if busy:
+            raise UnusableSavepoint(busy[0], "a process reads it, so it cannot be written anew. Try again later")
+        for each in self._unswept():
+            note_swept(self.where, each, epoch_ms())
+        say(f"{count_text(len(runner.people), runner.command.column)} swept")

@@ -1,0 +1,155 @@
+"""Runner of an erasure: the stream goes on in a new lineage, without the open events of some people."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from sessionizer.control.execution import Step
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.erasure_record import (
+    ErasureRecord,
+    note_erasure,
+    read_erased,
+    read_secret,
+)
+from sessionizer.core.wire.erased_keys import ErasedKeys, ErasedOnce, digest_key, join_digests
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_files import list_names, newest_version
+from sessionizer.home.names import is_identifier
+from sessionizer.home.roots import DataPath, folder_at, uri_of
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.erasing import Sweep
+from sessionizer.spark.state.open_events import count_erased_in_logs, describe_state, log_blobs, reading_state
+from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.erasures import STANDARD_INPUT, Erase, ErasePlan, require_people
+from sessionizer.state.commands.steps import NoteErasure, RemoveCheckpoints
+from sessionizer.state.compaction.plan import remove_spark_files
+from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
+from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+from sessionizer.state.savepoints.manifest import SavepointKind
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
+
+_FOR_GOOD_MS: Final = 253_402_300_799_000
+"""The end of the year 9999 (epoch ms)."""
+
+
+def read_table_of_people(spark: SparkSession, command: Erase) -> tuple[str, ...]:
+    """Return the values in the Delta table that the command names, () if it names none. Raises InvalidSpec."""
+    place = str(command.keys)
+    if place == STANDARD_INPUT or newest_version(folder_at(place, "--keys")) is None:
+        return ()
+    table = spark.read.format("delta").load(uri_of(folder_at(place, "--keys")))
+    if command.column not in table.columns:
+        raise InvalidSpec("--keys", place, f"a table with the column {command.column}")
+    found = table.select(F.col(command.column).cast("string")).distinct().collect()
+    return require_people((row[0] for row in found), place)
+
+
+@dataclass(kw_only=True)
+class EraseRunner(SparkRunner[Erase]):
+    """Runner of an erasure of ``people``, the values of the command's column. ``folders``: with savepoints."""
+
+    people: tuple[str, ...]
+    folders: tuple[DataPath, ...]
+    _found: CommittedBatch | None = field(default=None, init=False)
+
+    @cached_property
+    def _digests(self) -> bytes:
+        secret = read_secret()
+        return join_digests(digest_key(secret, self.command.column, value) for value in self.people)
+
+    def look(self) -> Plan[ErasePlan]:
+        """Make the plan, with the events, rows and savepoints that these people have. Writes nothing.
+
+        Raises InvalidSpec without a secret, and the errors of ``read_committed_batch``.
+        """
+        plan, sweep = self._decide(), self.sweep()
+        theirs = ErasedKeys.naming(self.command.column, self.people)
+        with reading_state(self.spark):
+            held = count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
+        saved = [(each.id, each.kind) for each in sweep.savepoints()]
+        decision = replace(
+            plan.decision,
+            open_events=held,
+            rows=sweep.count_rows(),
+            lineages=tuple(each for each in self._lineages() if each != self._committed.lineage),
+            native=tuple(each for each, kind in saved if kind is SavepointKind.NATIVE),
+            canonical=tuple(each for each, kind in saved if kind is SavepointKind.CANONICAL),
+        )
+        return self.command.plan(decision)
+
+    def plan_again(self, record: object) -> Plan[ErasePlan]:  # noqa: ARG002  the interface
+        """Make the plan under the lease, without figures."""
+        return self._decide()
+
+    def _decide(self) -> Plan[ErasePlan]:
+        self._found = read_committed_batch(self.home)
+        return self.command.plan(
+            ErasePlan(
+                stream=self.home.name,
+                lineage=self._found.lineage,
+                batch_id=self._found.batch_id,
+                people=len(self.people),
+                digest_of_people=hashlib.sha256(self._digests).hexdigest(),
+                column=self.command.column,
+                for_good=self.command.for_good,
+            )
+        )
+
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage, by the same spec in the same key groups. Raises HalfWrittenBatch."""
+        committed = self._committed
+        spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
+        self.start_after(operation, committed, spec, new_record(self.home, spec))
+
+    def erased(self, operation: Operation) -> ErasedKeys:
+        """Return all erased keys, with those of this command."""
+        before = read_erased(self.home)
+        return ErasedKeys(read_secret(), (*before.erasures, self._erasure(operation)))
+
+    def run_own(self, step: Step, operation: Operation) -> str | None:
+        """Run a step that only an erasure has."""
+        match step:
+            case NoteErasure():
+                record = operation.record
+                noted = ErasureRecord.of(record.id, record.digest, read_secret(), self._erasure(operation))
+                note_erasure(self.home, noted)
+            case RemoveCheckpoints():
+                active = active_lineage(self.home)
+                for lineage in self._lineages():
+                    if lineage != active:
+                        operation.permit()
+                        remove_spark_files(self.home, lineage)
+            case _:
+                return super().run_own(step, operation)
+        return None
+
+    def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
+        """Return that no row comes back or leaves by its batch."""
+        return (), RowChanges(())
+
+    def sweep(self) -> Sweep:
+        """Return the sweep of all that the stream has written of these people."""
+        return Sweep(self.spark, self.home, self.people, self.command.column, self.folders, self.say)
+
+    def _erasure(self, operation: Operation) -> ErasedOnce:
+        until = _FOR_GOOD_MS if self.command.for_good else operation.record.begun_at
+        return ErasedOnce(self.command.column, until, self._digests)
+
+    def _lineages(self) -> list[str]:
+        return sorted(filter(is_identifier, list_names(self.home.lineages)))
+
+    @property
+    def _committed(self) -> CommittedBatch:
+        assert self._found is not None  # noqa: S101  the executor plans first
+        return self._found

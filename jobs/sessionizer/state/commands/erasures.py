@@ -1,0 +1,134 @@
+"""The command that erases people, with its plan: ``erase``.
+
+A new lineage begins without their open events. Then their rows leave the tables and the old files of these, and what
+is left of the state before is written anew or removed. Nothing of that can be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from sessionizer.control.execution import Step
+from sessionizer.counts import count_is, count_text
+from sessionizer.errors import InvalidSpec
+from sessionizer.state.commands.command import Command, Decision, Plan, option
+from sessionizer.state.commands.steps import (
+    Activate,
+    NoteErasure,
+    PointOfNoReturn,
+    RemoveCheckpoints,
+    Stop,
+    new_lineage,
+)
+
+STANDARD_INPUT: Final = "-"
+_KEY, _CLIENT = "key", "client"
+
+
+@dataclass(frozen=True, slots=True)
+class ErasePlan(Decision):
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, without ``people`` of them.
+
+    ``digest_of_people``: of all their digests. ``column``: what identifies them, ``key`` or ``client``. ``for_good``:
+    later events are dropped as well. ``open_events``, ``rows`` by table: theirs now. ``lineages``: whose checkpoints
+    are removed. ``native``: savepoints that are removed. ``canonical``: those that are written anew.
+    """
+
+    covers: ClassVar = ("stream", "lineage", "people", "digest_of_people", "column", "for_good")
+
+    stream: str
+    lineage: str
+    batch_id: int
+    people: int
+    digest_of_people: str
+    column: str
+    for_good: bool
+    open_events: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)
+    lineages: tuple[str, ...] = ()
+    native: tuple[str, ...] = ()
+    canonical: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as text, line by line."""
+        until = "for good" if self.for_good else "with all that happened until this is approved"
+        yield f"stream {self.stream} erases {count_text(self.people, self.column)} {until}"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. Its checkpoint is removed, for good"
+        yield f"  to    a new lineage without {count_text(self.open_events, 'open event')}"
+        for table, rows in self.rows.items():
+            yield f"  {table}: {count_is(rows, 'row')} deleted"
+        if not (self.open_events or any(self.rows.values())):
+            yield "        nothing of them is found. Are these the values of the stream's key?"
+        yield "        older versions of the tables are removed. No restore brings rows of these back"
+        if self.lineages:
+            yield f"  checkpoints of {count_text(len(self.lineages), 'earlier lineage')} removed: {_few(self.lineages)}"
+        yield "        no rollback leads behind this"
+        if self.native:
+            yield f"  native savepoints removed: {_few(self.native)}"
+        if self.canonical:
+            yield f"  canonical savepoints written anew, if they hold events of them: {_few(self.canonical)}"
+        yield "  not reached: the source, backups, copies and what other systems have read. Erase there as well"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erase(Command):
+    """Show what an erasure of people would do. With --approve DIGEST, do it. Typed again it continues."""
+
+    name: ClassVar = "erase"
+    purpose: ClassVar = "erase people from state, tables and savepoints"
+    reads_spec: ClassVar[bool] = False
+    writes_tables: ClassVar = True
+    needed: ClassVar = ("keys",)
+    when_impossible: ClassVar = "correct what the plan names, then {again}"
+
+    keys: str | None = option(
+        "--keys",
+        "Keys",
+        "file with a key in each line, Delta table with a column of that name, or - for the standard input",
+    )
+    by_client: bool = option(
+        "--by-client", "By client", "the values are of `client`, not of the session's key", default=False
+    )
+    folder: str | None = option(
+        "--in", "Savepoints elsewhere", "further place with savepoints of the stream: a folder of them per stream"
+    )
+    verify: bool = option(
+        "--verify", None, "instead of a plan: decode every file of the stream, and count what is left", default=False
+    )
+    for_good: bool = option("--for-good", "For good", "drop their later events as well, for ever", default=False)
+
+    @property
+    def column(self) -> str:
+        """The column that identifies people."""
+        return _CLIENT if self.by_client else _KEY
+
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Steps that follow the decisive change."""
+        return (RemoveCheckpoints(),)
+
+    def plan(self, decision: ErasePlan) -> Plan[ErasePlan]:
+        """Decide what happens, in order."""
+        return self.make_plan(
+            decision,
+            leaves=(decision.lineage, decision.batch_id),
+            steps=(Stop(), *new_lineage(None), PointOfNoReturn(), NoteErasure(), Activate(), *self.last_steps),
+        )
+
+
+_LISTED: Final = 5
+
+
+def _few(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
+
+
+def require_people(values: Iterable[str | None], place: str) -> tuple[str, ...]:
+    """Return the ``values`` that are given at ``place``, each once, in order. Raises InvalidSpec if there are none."""
+    people = tuple(sorted({value for value in values if value}))
+    if not people:
+        raise InvalidSpec("--keys", place, "at least one value, each in a line of its own")
+    return people

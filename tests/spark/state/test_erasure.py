@@ -1,0 +1,218 @@
+"""An erasure: nothing of the erased people is left in what the stream wrote, nobody comes back, and all else stays."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.erasure_record import SECRET, read_erasures
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.erasing.records import find_left
+from sessionizer.errors import InvalidSpec, NoWayBack, StillThere
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.home_identity import owner_name
+from sessionizer.lineage.active import active_lineage
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.sinks.tables import claim_tables
+from sessionizer.spark.state.commands.erasures import EraseRunner
+from sessionizer.spark.state.commands.restores import RestoreRunner
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.erasures import Erase
+from sessionizer.state.commands.restores import Restore
+from sessionizer.state.commands.seeds import NOW
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.lineages.origin import rollback_of
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
+from support.expected.checkpoint_log import CheckpointLog, MicroBatch
+from support.expected.landed import Landed, as_landed, batches_of, landed, table_rows
+from support.places import REPOSITORY, opened
+from support.processes.driver_process import environment
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import ClickFiles, write_click_files
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+from support.verbs.begun_restore import run_here
+from support.verbs.reseeded_stream import reader_of, seed
+
+FILES = 6
+READ_BEFORE = 4
+
+
+@dataclass(frozen=True)
+class Erased:
+    """A stream of ``clicks`` whose ``people`` are to be erased, after ``READ_BEFORE`` of its files and a savepoint of
+    each kind."""
+
+    spark: SparkSession
+    stage: Stage
+    clicks: ClickFiles
+    people: tuple[str, ...]
+    then: tuple[MicroBatch, ...]
+    """The batches before the erasure, whose checkpoint it removes."""
+
+    def runner(self) -> EraseRunner:
+        home, keys = self.stage.stream_home, str(self.stage.root / "people")
+        folders = (home.savepoints,)
+        return EraseRunner(spark=self.spark, home=home, command=Erase(keys=keys), people=self.people, folders=folders)
+
+    def erase(self) -> None:
+        runner = self.runner()
+        plan = runner.look()
+        home = self.stage.stream_home
+        run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves), runner)
+        sweep = runner.sweep()
+        sweep.erase_rows()
+        sweep.erase_records()
+        assert sweep.erase_savepoints() == []
+
+    def left(self) -> list[str]:
+        """The files that hold one of these people, and those that cannot be read."""
+        found = find_left(self.stage.stream_home, self.people, ())
+        return [f"{each.file} by {each.decoded_by}: {each.unreadable}" for each in found]
+
+    def bring_rest(self) -> None:
+        self.stage.bring(sorted((self.stage.root / "clicks").iterdir())[READ_BEFORE:])
+        drain(self.spark, self.stage)
+
+    def expected(self) -> Landed:
+        """What the definition makes of all clicks, without the rows of these people."""
+        (_, *since) = CheckpointLog(self.stage.checkpoint).committed()  # the first one is a seed
+        rows = [row for name in sorted(self.clicks) for row in self.clicks[name]]
+        outcome = as_landed(
+            sessionize(batches_of([*self.then, *since], self.clicks), rules_of(self.stage.spec())), rows
+        )
+        return Landed(
+            Counter({row: n for row, n in outcome.sessions.items() if row[1] not in self.people}),
+            Counter({row: n for row, n in outcome.late.items() if row[0] not in self.people}),
+            outcome.quarantine,
+        )
+
+
+@pytest.fixture
+def erased(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Erased:
+    monkeypatch.setenv(SECRET, "a secret of the tests")
+    stage = Stage.begun(tmp_path, clicks_spec())
+    clicks = write_click_files(tmp_path / "clicks", files=FILES)
+    stage.bring(sorted((tmp_path / "clicks").iterdir())[:READ_BEFORE])
+    catch_up(spark, stage)
+    home = stage.stream_home
+    claim_tables(spark, home.streamed_locations(None), owner_name(home.name, home.control_base), [str(stage.lineage)])
+    committed = read_committed_batch(home)
+    make_savepoint(spark, home, committed, SavepointRequest(home.savepoints, "tests", "canonical"), lambda _: None)
+    make_native_savepoint(home, committed, SavepointRequest(home.savepoints, "tests", "native"), lambda _: None)
+    held = Counter(str(row[1]) for row in landed(stage).sessions)
+    events = spark.read.format("delta").load(str(home.savepoints / "canonical" / "open_events"))
+    open_keys = {row.key for row in events.select("key").distinct().collect()}
+    people = tuple(sorted(key for key in held if key in open_keys)[:3])
+    assert len(people) == 3
+    return Erased(spark, stage, clicks, people, tuple(CheckpointLog(stage.checkpoint).committed()))
+
+
+def test_all_else_stays_and_later_events_of_the_past_are_dropped(erased: Erased) -> None:
+    home, before = erased.stage.stream_home, erased.stage.lineage
+    plan = erased.runner().look().decision
+    assert (plan.people, plan.native, plan.canonical, plan.lineages) == (3, ("native",), ("canonical",), ())
+    assert erased.left()
+    assert plan.open_events > 0
+    assert plan.rows["sessions"] > 0
+    assert active_lineage(home) == before, "nobody approved it"
+
+    erased.erase()
+    assert active_lineage(home) != before
+    (noted,) = read_erasures(home)
+    assert len(noted.erasure.digests) == 3 * 16
+    assert [each.id for each in list_savepoints(home.savepoints, epoch_ms())] == ["canonicale"]
+    assert erased.left() == []
+    held = {row[1] for row in landed(erased.stage).sessions}
+    assert held
+    assert held.isdisjoint(erased.people)
+
+    erased.bring_rest()
+    assert erased.left() == [], "later events of before the erasure bring nobody back"
+    expected, found = erased.expected(), landed(erased.stage)
+    assert (found.sessions, found.late) == (expected.sessions, expected.late)
+    dropped = {row: n for row, n in found.quarantine.items() if row[0] == "erased"}
+    assert dropped.keys() == {("erased", None)}
+    assert not [row for row in found.quarantine if row[1] and any(f'"{key}"' in row[1] for key in erased.people)]
+    gone = expected.quarantine - found.quarantine
+    assert all(any(key in str(row[1]) for key in erased.people) or row[0] == "conflicting_duplicate" for row in gone)
+
+
+def test_nobody_comes_back_out_of_a_vault_an_old_file_or_a_history(erased: Erased, tmp_path: Path) -> None:
+    stage, home = erased.stage, erased.stage.stream_home
+    shutil.copytree(opened(home.savepoints), tmp_path / "vault")
+    erased.erase()
+    with pytest.raises(NoWayBack):
+        rollback_of(home)
+
+    for kind in ("canonical", "native"):
+        saved, manifest = complete_savepoint(tmp_path / "vault", kind, epoch_ms())
+        restore = RestoreRunner(spark=erased.spark, home=home, command=Restore(), savepoint=saved, manifest=manifest)
+        plan = restore.look()
+        run_here(home, new_operation(home, Restore.name, plan.digest, "ann", plan.leaves, savepoint=kind), restore)
+        catch_up(erased.spark, stage)
+        assert erased.left() == [], kind
+
+    old = min((tmp_path / "clicks").iterdir())
+    shutil.copy2(old, stage.feed / f"again-{old.name}")
+    catch_up(erased.spark, stage)
+    assert erased.left() == []
+    assert {row["reason"] for row in table_rows(stage.table("quarantine")) if row["raw"] is None} == {"erased"}
+
+    archive = str(stage.root / "archive")
+    rows = erased.spark.read.schema(CLICK_COLUMNS).json(str(tmp_path / "clicks"))
+    rows.coalesce(1).write.format("delta").save(archive)
+    seed(stage, reader_of(erased.spark, stage, archive, NOW, None))
+    assert erased.left() == []
+    assert landed(stage).sessions
+
+
+def test_without_the_secret_or_with_another_one_nothing_runs(erased: Erased, monkeypatch: pytest.MonkeyPatch) -> None:
+    erased.erase()
+    for secret in ("", "short", "another secret of the tests"):
+        monkeypatch.setenv(SECRET, secret)
+        with pytest.raises(InvalidSpec) as refused:
+            catch_up(erased.spark, erased.stage)
+        assert refused.value.field == SECRET
+
+
+def erase(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "erase", stage.name, "--keys", "-", *options]
+    places = ("--home", str(stage.home), "--master", "local[2]")
+    env = {**environment(), SECRET: os.environ[SECRET]}
+    people = "".join(f"{value}\n" for value in people_in(stage))
+    return subprocess.run([*argv, *places], env=env, input=people, capture_output=True, text=True, check=False)
+
+
+def people_in(stage: Stage) -> list[str]:
+    return (stage.root / "people").read_text().split()
+
+
+@pytest.mark.long
+def test_typed_it_is_planned_carried_out_swept_and_proven(erased: Erased) -> None:
+    stage = erased.stage
+    (stage.root / "people").write_text("\n".join(erased.people))
+    before = erase(stage, "--verify", "--json")
+    assert before.returncode == StillThere.exit_code, before.stderr
+    assert json.loads(before.stdout)["left"] == len(erased.people)
+    shown = erase(stage, "--json")
+    assert shown.returncode == 0, shown.stderr
+    plan = json.loads(shown.stdout)
+    assert plan["people"] == len(erased.people)
+    done = erase(stage, "--approve", plan["digest"])
+    assert done.returncode == 0, done.stderr
+    assert not any(value in done.stdout + done.stderr for value in erased.people)
+    (noted,) = read_erasures(stage.stream_home)
+    assert noted.swept_at is not None
+    again = erase(stage, "--approve", plan["digest"])
+    assert (again.returncode, len(read_erasures(stage.stream_home))) == (0, 1), again.stderr
+    after = erase(stage, "--verify", "--json")
+    assert (after.returncode, json.loads(after.stdout)["files"]) == (0, []), after.stdout
