@@ -1,4 +1,4 @@
-"""An erasure: nothing of the erased people is left in what the stream wrote, nobody comes back, and all else stays."""
+"""An erasure: no file of the stream holds the erased people, none of them returns, and every other row stays."""
 
 import json
 import os
@@ -83,7 +83,7 @@ class Erased:
         drain(self.spark, self.stage)
 
     def expected(self) -> Landed:
-        """What the definition makes of all clicks, without the rows of these people."""
+        """The rows that the definition makes of all clicks, without those of these people."""
         (_, *since) = CheckpointLog(self.stage.checkpoint).committed()  # the first one is a seed
         rows = [row for name in sorted(self.clicks) for row in self.clicks[name]]
         outcome = as_landed(
