@@ -278,7 +278,8 @@ SAVING_AND_RESTORING: Final = (
 )  # fmt: skip
 INSTALLING: Final = ("JarsNotFetched", "JvmNotStarted", "LookupNotInstalled")
 LOOKING: Final = (
-    "NothingToShow", "NothingToProve", "ReplayDiffers", "StillThere", "DamagedCheckpoint", "UnforeseenContent", "NoWorkingFolder",
+    "NothingToShow", "NothingToProve", "ReplayDiffers", "StillThere", "DamagedCheckpoint", "UnforeseenContent",
+    "NoWorkingFolder",
 )  # fmt: skip
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
 ON_TABLES: Final = "a batch that fails is told in one way: tests/spark/sinks/test_readers.py makes a real rule"
