@@ -162,8 +162,13 @@ class PageUser(BrowserUser):
         noted = tolerant(lambda: form._is_noted_to_wait(run["dag_run_id"]))
         wait_until(noted, 60, "a scheduler that knows that the plan waits")
         enabled = "e.querySelector('.plan button.primary')?.disabled === false"
-        # the newest card is the first: an older one below it may have its buttons earlier
-        wait_until(lambda: self.browser.says(".change", enabled)[:1] == [True], 30, "a button, once it could be read")
+        # the newest card is in the dialog, or the first: an older one below it may have its buttons earlier
+
+        def can_be_answered() -> bool:
+            cards = [*self.browser.says("dialog .change", enabled), *self.browser.says(".change", enabled)]
+            return cards[:1] == [True]
+
+        wait_until(can_be_answered, 30, "a button, once it could be read")
         return "\n".join(self.browser.says(".plan"))
 
     def click_answer(self, answer: str, end: str, seconds: float = 400) -> None:
@@ -172,8 +177,10 @@ class PageUser(BrowserUser):
         self.browser.wait_for_text(end, seconds)
 
     def close_cards(self) -> None:
-        while self.browser.says(".change-head .quiet"):
-            self.browser.click(".change-head .quiet")
+        closes = ".change-head .quiet"
+        while self.browser.says(closes):
+            in_dialog = f"dialog {closes}"  # an open dialog covers the cards below it
+            self.browser.click(in_dialog if self.browser.says(in_dialog) else closes)
 
     @property
     def newest_run(self) -> dict[str, Any]:
