@@ -52,6 +52,14 @@ def test_values_are_replaced_in_records_and_logs_and_nothing_else(home: StreamHo
     assert [*find_left(home, [ANN], ())] == []
 
 
+def test_a_record_in_which_a_value_means_something_else_stays(home: StreamHome) -> None:
+    lineage = write(home, "control/lineage.json", '{"lineage": "RUNNING", "batch": 12345}')
+    beat = write(home, "control/heartbeat.json", '{"batch_id": 12345, "heaviest_keys": [{"key": "12345"}]}')
+    assert [*cross_out_records(home, ["12345", "RUNNING"])] == [beat]
+    assert json.loads(beat.read_text()) == {"batch_id": 12345, "heaviest_keys": [{"key": "erased"}]}
+    assert json.loads(lineage.read_text()) == {"lineage": "RUNNING", "batch": 12345}
+
+
 def test_the_log_of_the_driver_that_runs_is_left_and_told(home: StreamHome) -> None:
     acquire(home, "one")
     log = write(home, "logs/driver.one.log", f"key {ANN}\n")
