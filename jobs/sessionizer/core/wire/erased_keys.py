@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
-from sessionizer.core.wire.codec import decode_log, encode, mark_first_pieces
+from sessionizer.core.wire.codec import decode, drop_deleted, encode, mark_first_pieces, split_log
 
 DIGEST_BYTES: Final = 16
 """Bytes of a digest: two keys of a stream do not share one."""
@@ -85,12 +85,13 @@ class ErasedKeys:
     def drop_from_log(self, blobs: Sequence[bytes]) -> Sequence[bytes]:
         """Return the blobs of a group's log, oldest first, without the events of erased keys.
 
-        They are the same objects if it has none.
+        They are the same objects if it has none, also among the deleted ones that tombstones hide.
         """
-        tables = decode_log(blobs)
-        found = [self.find_in_events(table) for table in tables]
-        if all(mask is None for mask in found):
+        decoded = [decode(blob) for blob in blobs]
+        if all(self.find_in_events(table) is None for table in split_log(decoded).tables):
             return blobs
+        tables = drop_deleted(decoded)
+        found = [self.find_in_events(table) for table in tables]
         pairs = zip(tables, found, strict=True)
         kept = [table if mask is None else table.filter(pc.invert(mask)) for table, mask in pairs]
         return [encode(table) for table in mark_first_pieces(kept)]

@@ -27,7 +27,7 @@ from sessionizer.core.key_group.cutting import read_kept_timeouts
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import canonical_schema, event_columns, read_typed_rows
-from sessionizer.core.wire.codec import decode_log, open_blob
+from sessionizer.core.wire.codec import decode, decode_log, drop_deleted, open_blob, split_log
 from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.rows import INITIAL, REVISION
 from sessionizer.core.wire.schema import event_schema, group_labels, group_numbers
@@ -178,12 +178,17 @@ def drop_erased_from_logs(logs: DataFrame, erased: ErasedKeys) -> DataFrame:
     return logs.mapInArrow(drop, INITIAL)
 
 
-def count_erased_in_logs(logs: DataFrame, erased: ErasedKeys) -> int:
-    """Count the open events of ``erased`` keys in logs in the form of ``log_blobs``."""
+def count_erased_in_logs(logs: DataFrame, erased: ErasedKeys, *, with_deleted: bool = False) -> int:
+    """Count the events of ``erased`` keys in logs in the form of ``log_blobs``: open ones, and those that are deleted.
+
+    Deleted ones are in a log until it is written anew. They count only ``with_deleted``.
+    """
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, blobs in iterate_logs(batches):
-            found = (erased.find_in_events(table) for table in decode_log(blobs))
+            log = [decode(blob) for blob in blobs]
+            tables = split_log(log).tables if with_deleted else drop_deleted(log)
+            found = (erased.find_in_events(table) for table in tables)
             events = sum(pc.sum(mask).as_py() for mask in found if mask is not None)
             yield pa.RecordBatch.from_pydict({"events": pa.array([events], pa.int64())})
 

@@ -154,7 +154,7 @@ def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manife
         return new.id
     with few_blobs_at_a_time(spark):
         logs = whole_logs(read_saved_logs(spark, home, groups), parts)
-        if not count_erased_in_logs(logs, erased):
+        if not count_erased_in_logs(logs, erased, with_deleted=True):
             return None
         remove_tree(new.root)
         write_data_record(new.begun, UseMark.now("erasure"))
