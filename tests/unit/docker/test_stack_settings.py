@@ -160,6 +160,15 @@ def test_without_a_registry_each_image_is_a_target_of_the_dockerfile() -> None:
     assert set(switched) - built == {"BASE_IMAGE", "GO_IMAGE"}
 
 
+def test_each_image_is_named_by_its_digest() -> None:
+    """A tag can be moved to another image. Nothing tells the digest of Prometheus 3.13.5."""
+    named = dict(re.findall(r"^(\w+_IMAGE)=(?!streaming-state-)(\S+)$", EXAMPLE, re.MULTILINE))
+    by_tag = {name for name, image in named.items() if not re.search(r":[\w.-]+@sha256:[0-9a-f]{64}$", image)}
+    assert by_tag == {"PROMETHEUS_IMAGE"}
+    written = dict(re.findall(r"^ARG (\w+)=(\S+:\S+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE))
+    assert written == {"BASE": named["BASE_IMAGE"], "GO_BASE": named["GO_IMAGE"]}
+
+
 def test_the_images_have_the_versions_that_the_tests_run_with() -> None:
     pinned, ours = (
         dict(re.findall(r"^([\w.-]+(?:\[[\w,-]+\])?)==(\S+)", (folder / "requirements.lock").read_text(), re.MULTILINE))
