@@ -179,8 +179,11 @@ class PageUser(BrowserUser):
     def close_cards(self) -> None:
         closes = ".change-head .quiet"
         while self.browser.says(closes):
-            in_dialog = f"dialog {closes}"  # an open dialog covers the cards below it
-            self.browser.click(in_dialog if self.browser.says(in_dialog) else closes)
+            if not self.browser.says("dialog"):
+                self.browser.click(closes)
+                continue
+            self.browser.click(f"dialog {closes}")  # an open dialog covers the cards below it
+            wait_until(lambda: self.browser.says("dialog") == [], 10, "a dialog that is closed")
 
     @property
     def newest_run(self) -> dict[str, Any]:
