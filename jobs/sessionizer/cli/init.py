@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 import typer
@@ -28,13 +29,14 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.sample import (
     Draft,
     Overrides,
+    SampleColumn,
     find_text_form,
     guess_mapping,
     guess_payload,
     snake_case,
     spec_text,
 )
-from sessionizer.stream_spec.spec_folder import load_stream
+from sessionizer.stream_spec.spec_folder import load_stream, parse_recorded_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
 _LINES: Final = 20
 _FILES: Final = 20
 """Number of files of a folder that are read for the types."""
+_TOPIC: Final = re.compile(r"([^/\s]+:\d+)/([^/\s]+)")
+SourceBlock: TypeAlias = Mapping[str, str | Mapping[str, str]]
+Read: TypeAlias = "Callable[[SparkSession], tuple[list[SampleColumn], list[str]]]"
+"""A function that returns the columns of a sample and their DDL."""
 _COMPRESSED: Final = frozenset({".gz", ".bz2"})
 KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt", "parquet"})
 """Endings of files that a sample may have."""
@@ -49,9 +55,26 @@ _LONGEST_CELL: Final = 40
 
 
 def init(  # noqa: PLR0913  one parameter per option
-    sample: Annotated[Path, typer.Argument(help="A file of JSON lines, CSV or Parquet, or a folder of them.")],
+    sample: Annotated[
+        Path | None, typer.Argument(help="A file of JSON lines, CSV or Parquet, or a folder of them.")
+    ] = None,
     *,
-    name: Annotated[str | None, typer.Option(help="Name of the stream. Default: that of the file.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Topic of Kafka with JSON objects, as HOST:PORT/TOPIC, in place of a sample.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Option of the topic's reader, such as kafka.security.protocol=SASL_SSL. May be repeated."),
+    ] = None,
+    option_from_environment: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Secret option and its variable, such as kafka.sasl.jaas.config=KAFKA_JAAS. May be repeated."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the stream. Default: that of the file or the topic.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Column or SQL whose rows belong together, such as user_id.")] = None,
     time: Annotated[str | None, typer.Option(help="Column with the time, or SQL that makes a timestamp.")] = None,
     event_id: Annotated[str | None, typer.Option("--id", help="Column or SQL that distinguishes two events.")] = None,
@@ -68,28 +91,30 @@ def init(  # noqa: PLR0913  one parameter per option
 
     Each guess has a comment in the file. An existing file is never replaced.
     """
-    place, platform = sample.expanduser().absolute(), home_folder(home)
-    named = name or snake_case(place.name.partition(".")[0])
+    if sample is None and topic is None:
+        answer = typer.prompt("A file or a folder of events, or HOST:PORT/TOPIC of Kafka", err=True)
+        sample, topic = (None, answer) if _TOPIC.fullmatch(answer) else (Path(answer), None)
+    elif sample is not None and topic is not None:
+        raise InvalidSpec("--topic", topic, "Omit it, because a sample is given")
+    _check_option("--gap", gap, parse_duration, "a number and a unit, such as '30 minutes'")
+    _check_option("--zone", zone, ZoneInfo, "a time zone, such as Europe/Berlin")
+    platform, chosen = home_folder(home), Overrides(key, time, event_id, client, zone)
+    named = name or snake_case(sample.absolute().name.partition(".")[0] if sample else str(topic).rpartition("/")[2])
     if not is_name(named):
         raise InvalidSpec("--name", named, "a lower-case letter, then lower-case letters, digits or underscores")
     file = specs_folder(streams) / f"{named}.yaml"
     if file.exists():
         raise _exists(file)
-    _check_option("--gap", gap, parse_duration, "a number and a unit, such as '30 minutes'")
-    _check_option("--zone", zone, ZoneInfo, "a time zone, such as Europe/Berlin")
-    files, pattern = find_sample(place)
-    form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
-    from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+    if sample is not None:
+        source, read = _files_source(sample.expanduser().absolute())
+    else:
+        source, read = _topic_source(named, str(topic), option or (), option_from_environment or ())
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     with working_spark("init", named, master, "starting Spark to infer the columns") as spark:
-        rows, columns = infer_columns(spark, files, place if place.is_dir() else place.parent, form)
-        found = sample_columns(rows)
-        chosen = Overrides(key, time, event_id, client, zone)
+        found, columns = read(spark)
         guesses = guess_mapping(found, chosen)
-        folder = place if place.is_dir() else place.parent
-        draft = Draft(named, str(folder), pattern, form, columns, guesses, guess_payload(found, guesses), gap)
-        text = spec_text(draft)
+        text = spec_text(Draft(named, source, columns, guesses, guess_payload(found, guesses), gap))
         with name_options(chosen):
             spec = _check(text, file.name)
             examine(spark, spec, platform)
@@ -135,6 +160,42 @@ def _cell(value: object) -> str:
         return f"{value:%Y-%m-%d %H:%M:%S}"
     text = "–" if value is None else str(value)
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+
+
+def _files_source(place: Path) -> tuple[SourceBlock, Read]:
+    files, pattern = find_sample(place)
+    form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
+    folder = place if place.is_dir() else place.parent
+
+    def read(spark: SparkSession) -> tuple[list[SampleColumn], list[str]]:
+        from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+
+        rows, columns = infer_columns(spark, files, folder, form)
+        return sample_columns(rows), columns
+
+    return form.source(str(folder), pattern), read
+
+
+def _topic_source(
+    name: str, place: str, options: Sequence[str], of_environment: Sequence[str]
+) -> tuple[SourceBlock, Read]:
+    """Return the block of a topic and what reads its records. Raises InvalidSpec, also for what a spec may not hold."""
+    parts = _TOPIC.fullmatch(place)
+    if parts is None:
+        raise InvalidSpec("--topic", place, "the broker and the topic, such as localhost:9092/clicks")
+    block: dict[str, Any] = {"format": "kafka", "bootstrap_servers": parts[1], "topic": parts[2], "encoding": "json"}
+    given = {"options": options, "options_from_environment": of_environment}
+    block |= {field: dict(each.partition("=")[::2] for each in pairs) for field, pairs in given.items() if pairs}
+    any_columns = {"columns": "c string"}, {"key": "c", "event_time": "c", "event_id": "c"}
+    document = {"name": name, "source": {**block, **any_columns[0]}, "mapping": any_columns[1]}
+    source: Any = parse_recorded_spec(document, Path("--topic")).source
+
+    def read(spark: SparkSession) -> tuple[list[SampleColumn], list[str]]:
+        from sessionizer.spark.history.sample import sample_topic  # noqa: PLC0415  fast --help
+
+        return sample_topic(spark, source)
+
+    return block, read
 
 
 def _check_option(option: str, value: str, parse: Callable[[str], object], allowed: str) -> None:

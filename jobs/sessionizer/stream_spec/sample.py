@@ -5,7 +5,7 @@ All of it follows from names, types and values. Spark infers the types elsewhere
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ KEYS: Final = (
     "user_id", "user", "uid", "visitor_id", "visitor", "customer_id", "customer", "account_id", "member_id",
     "player_id", "anonymous_id", "distinct_id", "user_pseudo_id", "client_id", "device_id", "cookie_id", "cookie",
     "email", "client_ip", "remote_addr", "remote_host", "ip_address", "src_ip", "ip", "account", "member", "device",
+    "kafka_key",
 )  # fmt: skip
 """Names of columns that identify a user, the best first."""
 TIMES: Final = (
@@ -59,6 +60,8 @@ _SEPARATORS: Final = (",", ";", "\t", "|")
 _MOST: Final = 0.9
 """Share of the values that must be of a form."""
 _MOST_PAYLOAD: Final = 12
+KAFKA: Final = "kafka"
+"""The struct with what Kafka knows of a record, which is no part of its value."""
 _LONG_TEXT: Final = 200
 
 
@@ -82,7 +85,12 @@ class SampleColumn:
     def names(self) -> tuple[str, ...]:
         """The names that it may be known by, in snake case: with and without the structs around it."""
         parts = [snake_case(each) for each in self.path]
-        return tuple("_".join(parts[start:]) for start in range(len(parts)))
+        return tuple("_".join(parts[start:]) for start in range(1 if self.is_of_kafka else len(parts)))
+
+    @property
+    def is_of_kafka(self) -> bool:
+        """Whether Kafka made the value, not a producer."""
+        return self.path[0] == KAFKA
 
     @property
     def known(self) -> list[Any]:
@@ -202,7 +210,7 @@ def _guess_id(left: Sequence[SampleColumn], columns: Sequence[SampleColumn], cho
     if named:
         why = f"a guess: each of {len(named[0].values)} rows has a value of its own"
         return Guess(named[0].sql, why, (named[0].path,), _sqls(named[1:]))
-    whole = ", ".join(dict.fromkeys(quote(each.path[0]) for each in columns))
+    whole = ", ".join(dict.fromkeys(quote(each.path[0]) for each in columns if not each.is_of_kafka))
     why = "no column is an id, so it is a digest of the row: two rows alike count as one event"
     return Guess(f"sha2(to_json(struct({whole})), 256)", why)
 
@@ -314,6 +322,14 @@ class TextForm:
     separator: str = ","
     has_header: bool = False
 
+    def source(self, folder: str, pattern: str) -> dict[str, str | Mapping[str, str]]:
+        """Return the block of a source of such files, whose names fit ``pattern``."""
+        options = {"pathGlobFilter": pattern}
+        if self.encoding == "csv":
+            options |= {"header": str(self.has_header).lower()}
+            options |= {} if self.separator == "," else {"sep": self.separator}
+        return {"format": "files", "path": folder, "encoding": self.encoding, "options": options}
+
 
 def find_text_form(name: str, lines: Sequence[str]) -> TextForm:
     """Return the form of a file by its ``name`` and its first ``lines``. Raises InvalidSpec."""
@@ -344,12 +360,10 @@ def find_text_form(name: str, lines: Sequence[str]) -> TextForm:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The parts of a spec file. ``columns`` is DDL, one column each. ``gap`` is a duration."""
+    """The parts of a spec file. ``source``: its block. ``columns`` is DDL, one column each. ``gap`` is a duration."""
 
     name: str
-    folder: str
-    pattern: str
-    form: TextForm
+    source: Mapping[str, str | Mapping[str, str]]
     columns: Sequence[str]
     guesses: Guesses
     payload: dict[str, str]
@@ -365,7 +379,7 @@ def guess_payload(columns: Iterable[SampleColumn], guesses: Guesses) -> dict[str
         is_short = all(len(str(each)) <= _LONG_TEXT for each in column.known)
         name = column.names[0] if column.names[0] not in RESERVED_NAMES else f"event_{column.names[0]}"
         fits = SCALARS.fullmatch(column.kind) and is_name(name) and name not in RESERVED_NAMES and name not in found
-        if fits and is_short and column.path not in used and len(found) < _MOST_PAYLOAD:
+        if fits and not column.is_of_kafka and is_short and column.path not in used and len(found) < _MOST_PAYLOAD:
             found[name] = column.sql
     return found
 
@@ -378,14 +392,11 @@ def spec_text(draft: Draft) -> str:
 def _spec_lines(draft: Draft) -> Iterator[str]:
     yield f"# Guessed from a sample. Read each comment, then run `sessionizer spec check {draft.name} --deep`."
     yield f"name: {draft.name}"
-    yield from ("", "source:", "  format: files", f"  path: {scalar(draft.folder)}")
-    yield f"  encoding: {draft.form.encoding}"
-    options = {"pathGlobFilter": draft.pattern}
-    if draft.form.encoding == "csv":
-        options |= {"header": str(draft.form.has_header).lower()}
-        options |= {} if draft.form.separator == "," else {"sep": draft.form.separator}
-    yield "  options:"
-    yield from (f"    {name}: {json.dumps(value)}" for name, value in options.items())
+    yield from ("", "source:")
+    for field, value in draft.source.items():
+        yield f"  {field}:{f' {scalar(value)}' if isinstance(value, str) else ''}"
+        if not isinstance(value, str):
+            yield from (f"    {name}: {json.dumps(each)}" for name, each in value.items())
     yield "  columns: >-  # as Spark inferred them from the sample"
     yield from (",\n".join(f"    {column}" for column in draft.columns)).split("\n")
     yield from ("", "mapping:")

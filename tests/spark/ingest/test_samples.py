@@ -40,7 +40,7 @@ def drafted(spark: SparkSession, sample: Path, zone: str = "UTC") -> tuple[Strea
     kept = guess_payload(found, guesses)
     spec_file = sample.parent / "visits.yaml"
     spec_file.write_text(
-        spec_text(Draft("visits", str(sample), f"*{file.suffix}", form, columns, guesses, kept, "30 minutes"))
+        spec_text(Draft("visits", form.source(str(sample), f"*{file.suffix}"), columns, guesses, kept, "30 minutes"))
     )
     spec = load_stream(spec_file)
     examine(spark, spec, sample.parent)

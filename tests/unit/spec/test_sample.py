@@ -102,7 +102,7 @@ def test_a_mapping_is_guessed(
     form = TextForm("csv", ";", has_header=True)
     kept = guess_payload(columns(shape), found)
     file = tmp_path / "visits.yaml"
-    file.write_text(spec_text(Draft("visits", "/data/in", "*.csv", form, declared, found, kept, "20 minutes")))
+    file.write_text(spec_text(Draft("visits", form.source("/data/in", "*.csv"), declared, found, kept, "20 minutes")))
     spec = load_stream(file)
     check_sql(spec)
     assert (spec.mapping.key, spec.mapping.event_time, spec.mapping.event_id, spec.mapping.client) == expected

@@ -12,16 +12,18 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NullType, Row, Struc
 
 from sessionizer.core.wire import schema
 from sessionizer.counts import count_text
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.data_files import files_below
 from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.spark.history.read import client_timeouts, history_of, rules_in_force
 from sessionizer.spark.ingest.file_source.files import literal
 from sessionizer.spark.ingest.file_source.lines import RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
-from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.ingest.source import kafka_options, read_source
+from sessionizer.spark.ingest.topics import topic_ids
+from sessionizer.stream_spec.document.source import KafkaSource
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.sample import SampleColumn, TextForm, quote
+from sessionizer.stream_spec.sample import KAFKA, SampleColumn, TextForm, quote
 
 SHOWN: Final = 10
 """Number of rows that a preview shows."""
@@ -41,8 +43,7 @@ def infer_columns(
     reader = spark.read.option("basePath", literal(str(folder)))
     path = [literal(str(file)) for file in files]
     if form.encoding == "json":
-        rows = reader.json(path)
-        rows = rows.drop(_CORRUPT) if _CORRUPT in rows.columns else rows
+        rows = reader.json(path).drop(_CORRUPT)
     elif form.encoding == "parquet":
         rows = reader.parquet(*path)
     else:
@@ -53,7 +54,7 @@ def infer_columns(
         first = texts.limit(_SAMPLED).collect()
         kinds |= {name: "string" for name in texts.columns if any(_loses_zeros(row[name]) for row in first)}
         rows = texts.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in kinds.items()))
-    return rows, [f"{quote(field.name)} {ddl(field.dataType)}" for field in rows.schema]
+    return rows, ddl_of(rows)
 
 
 def _type_of_csv(kind: DataType) -> str:
@@ -93,6 +94,31 @@ def _columns(kinds: StructType, path: tuple[str, ...], rows: Sequence[Row | None
             yield from _columns(field.dataType, (*path, field.name), values)
         else:
             yield SampleColumn((*path, field.name), ddl(field.dataType), tuple(values))
+
+
+def sample_topic(spark: SparkSession, source: KafkaSource) -> tuple[list[SampleColumn], list[str]]:
+    """Return the columns of the first records of a topic, and those of their values as DDL. Raises InvalidSpec.
+
+    Raises SourceUnreachable, SourceMissing, SourceForbidden.
+    """
+    topic_ids(spark, source.topic, source)
+    records = spark.read.format("kafka").options(**kafka_options(source)).load().limit(_SAMPLED)
+    first = records.selectExpr("cast(key as string) key", "cast(value as string) value", "timestamp").collect()
+    values = [each.value for each in first if each.value and each.value.lstrip().startswith("{")]
+    if not values:
+        allowed = "a topic with records, each a JSON object. For Avro, Protobuf and text: docs/sources.md"
+        raise InvalidSpec("--topic", source.topic, allowed)
+    rows = spark.read.json(spark.sparkContext.parallelize(values)).drop(_CORRUPT)
+    found = sample_columns(rows)
+    if any(each.key for each in first):
+        found.append(SampleColumn((KAFKA, "key"), "string", tuple(each.key for each in first)))
+    found.append(SampleColumn((KAFKA, "timestamp"), "timestamp", tuple(each.timestamp for each in first)))
+    return found, ddl_of(rows)
+
+
+def ddl_of(rows: DataFrame) -> list[str]:
+    """Return the columns of ``rows`` as DDL, one each."""
+    return [f"{quote(field.name)} {ddl(field.dataType)}" for field in rows.schema]
 
 
 @dataclass(frozen=True, slots=True)

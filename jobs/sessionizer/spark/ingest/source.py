@@ -66,7 +66,9 @@ def read_source(
         case "delta":
             return _delta(reader, source, home)
         case "kafka":
-            records = reader.format("kafka").options(**kafka_options(source)).load()
+            # `latest` is for a stream: what there is now begins at the oldest record
+            begun = source if stream else source.model_copy(update={"starting_offsets": "earliest"})
+            records = reader.format("kafka").options(**kafka_options(begun)).load()
             return _parse_records(records, source, max_event_bytes, schema_ids)
         case "socket":
             lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
