@@ -28,13 +28,14 @@ trigger_interval: 1 second
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
-    """A module may have `SETTINGS` and a `SPEC` of its own."""
+    """A module may have `SETTINGS`, `STREAMS` and a `SPEC` of its own."""
+    streams = getattr(request.module, "STREAMS", STREAMS)
     root = tmp_path_factory.mktemp("platform")
     specs = root / "specs"
     specs.mkdir()
     # a test puts DAG files of its own beside ours
     dags = copytree(SUPPORT / "faults" / "slow_dags", root / "dags")
-    for name in STREAMS:
+    for name in streams:
         (specs / f"{name}.yaml").write_text(getattr(request.module, "SPEC", SPEC).format(name=name))
     installation = Installation(
         root=root,
@@ -62,7 +63,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             patch.setattr(airflow_api, "POLL_SECONDS", 0.2)
             parts.start_all()
             wait_until(api.is_healthy, 120, "a healthy Airflow")
-            wait_until(lambda: {f"{name}.supervise" for name in STREAMS} <= api.dag_ids(), 60, "the DAGs")
+            wait_until(lambda: {f"{name}.supervise" for name in streams} <= api.dag_ids(), 60, "the DAGs")
             yield Platform(installation, parts, api)
     finally:
         parts.stop_all()
