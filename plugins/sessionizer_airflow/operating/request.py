@@ -209,7 +209,7 @@ _LONGEST: Final = 1000
 
 
 def form_of(streams: Sequence[str], only: str | None = None, savepoints: Sequence[str] = ()) -> dict[str, Param]:
-    """Build the form: a required verb and stream, and each verb's own fields in a section of its name.
+    """Build the form: a required verb and stream, each verb's own fields in a section of its name, and shared fields.
 
     ``savepoints``: choices, see ``list_choices``. A user may also fill in the id of another one.
     ``only``: the one verb of the form. It is then not asked for, and Airflow hides a constant field.
@@ -233,8 +233,8 @@ def form_of(streams: Sequence[str], only: str | None = None, savepoints: Sequenc
             description="Optional. Users who may approve see it.",
         ),
         **{
-            # a form of one verb shows its own fields at the top
-            name: _param(option, option.section or (f"To {' or '.join(verbs)}" if only is None else None))
+            # a form of one verb shows all its fields at the top
+            name: _param(option, verbs if only is None else ())
             for name, (option, verbs) in fields_with(savepoints).items()
             if only in {None, *verbs}
         },
@@ -249,8 +249,14 @@ def fields_with(savepoints: Sequence[str]) -> dict[str, tuple[Option, tuple[str,
     return {**found, SAVEPOINT: (replace(option, pattern=pattern, examples=tuple(savepoints)), verbs)}
 
 
-def _param(option: Option, section: str | None) -> Param:
+SHARED: Final = "For several of them"
+
+
+def _param(option: Option, verbs: Sequence[str]) -> Param:
+    """Return the field. ``verbs``: those that have it, none if the form has one verb. A shared field names them."""
     said = f"{option.help[0].upper()}{option.help[1:]}.{' One per line.' if option.default == () else ''}"
+    section = None if not verbs else f"To {verbs[0]}" if len(verbs) == 1 else SHARED
+    said = f"{said} For {', '.join(verbs)}." if section == SHARED else said
     return Param(
         False if option.default is False else None,
         title=option.title,

@@ -27,8 +27,8 @@ class Option:
 
     ``flag``: as typed. A word without dashes is an argument, and None stands for a field of the form alone. ``help``:
     one text for the command line and the form, which adds a capital and a full stop. ``is_moment``: the form shows a
-    calendar. ``title``: in the form. Without it the form has no field for the option. ``section``: of the form. Without
-    it the section is named after the commands. The operation's record keeps every option, so none is a secret.
+    calendar. ``title``: in the form. Without it the form has no field for the option. The operation's record keeps
+    every option, so none is a secret.
     """
 
     flag: str | None
@@ -41,7 +41,6 @@ class Option:
     examples: tuple[str, ...] = ()
     pattern: str | None = None
     is_moment: bool = False
-    section: str | None = None
 
     @property
     def is_typed(self) -> bool:
@@ -228,8 +227,6 @@ def _lines(text: str) -> Iterator[str]:
 
 _FLAG: Final = "--canary"
 ROLL_BACK_IF_FAILED: Final = "--roll-back-if-failed"
-_CANARY: Final = "Canary of a new lineage"
-_GROUPS: Final = "Key groups of a new lineage"
 CANARY: Final = Option(
     flag=_FLAG,
     title="Batches of the canary",
@@ -238,14 +235,12 @@ CANARY: Final = Option(
     default=BATCHES,
     min=0,
     max=1000,
-    section=_CANARY,
 )
 ROLL_BACK: Final = Option(
     flag=ROLL_BACK_IF_FAILED,
     title="Roll back if failed",
     help="roll back to the lineage before, without asking, if the new one fails its canary",
     default=False,
-    section=_CANARY,
 )
 KEY_GROUPS: Final = Option(
     flag="--key-groups",
@@ -253,14 +248,12 @@ KEY_GROUPS: Final = Option(
     help="number of key groups. Without it: the number in the file, or in the savepoint if the file is not read",
     min=1,
     max=MOST_KEY_GROUPS,
-    section=_GROUPS,
 )
 PARTITIONS: Final = Option(
     flag="--partitions",
     title="Partitions",
     help="number of partitions, each a task of a batch. Without it: the number stays as it is",
     min=1,
-    section=_GROUPS,
 )
 ACCEPT: Final = Option(
     flag="--accept",
