@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 from sessionizer.causes.cause import HUNG
 from sessionizer.cli.app import app
+from sessionizer.cli.terminal import INTERRUPTED
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_records import (
@@ -34,6 +36,7 @@ from sessionizer.launch.installation import PYTHON_VARIABLE, require_driver_load
 from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
 from support.places import REPOSITORY
 from support.processes.fabricated_platform import SPEC, Platform
+from support.processes.ports import eventually
 from support.releases.cut_release import RELEASES, unpack_release
 from support.releases.environments import environment_with_release, packages_of
 from support.streams.stage import clicks_spec
@@ -84,6 +87,22 @@ def test_a_jvm_has_nothing_of_airflows(tmp_path: Path) -> None:
     assert "AWS_REGION=eu" in seen
     assert "hunter2" not in seen
     assert "AIRFLOW_PROCESS_CONTEXT" not in seen
+
+
+def test_ctrl_c_while_spark_starts_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
+    java = tmp_path / "jdk/bin/java"  # answers nobody, and ends with the command, as a JVM does
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\ntouch "{tmp_path}/begun"\nexec cat\n')
+    java.chmod(0o755)
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "jdk")}
+    command = [sys.executable, str(JOBS / "main.py"), "spec", "check", "--deep", "--streams", str(REPOSITORY / "dags/streams")]
+    begun = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    eventually((tmp_path / "begun").exists)
+    os.killpg(begun.pid, signal.SIGINT)
+    _, said = begun.communicate(timeout=60)
+    assert begun.returncode == INTERRUPTED
+    assert "Traceback" not in said
+    assert "sessionizer status" in said
 
 
 ROWS = pa.table({"reason": ["malformed", "malformed", "null_key"], "raw": ["{", "[", "{}"]})

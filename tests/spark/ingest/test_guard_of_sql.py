@@ -52,6 +52,13 @@ def test_spark_resolves_an_accepted_expression(spark: SparkSession, sql: str) ->
     assert check_type(rows(spark), "mapping.key", sql) is not None
 
 
+def test_sql_reads_no_variable_of_the_driver(spark: SparkSession) -> None:
+    text = "${spark.app.name}"
+    found = spark.range(1).select(F.expr(f"'{text}'"), F.expr(f"concat('{text}', '')"))
+    assert list(found.first() or ()) == [text, text]
+    assert spark.sql(f"select '{text}'").first() == (text,)
+
+
 def test_spark_resolves_accepted_measures(spark: SparkSession) -> None:
     events = rows(spark).drop("a1").select(F.lit("id").alias("session_id"), F.array(F.struct("*")).alias("events"))
     measures = {f"m{number}": sql for number, sql in enumerate(MEASURES)}

@@ -152,7 +152,7 @@ def test_commands_and_names_of_streams_are_completed(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("restore", "clicks"), "SAVEPOINT is missing. "),
+        (("restore", "clicks"), "`sessionizer savepoint list clicks --home "),
         (
             ("restore", "clicks", "a", "--time", "2026-11-23"),
             "Omit it, because SAVEPOINT is given\nremedy: correct --time",

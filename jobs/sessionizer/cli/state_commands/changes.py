@@ -85,8 +85,8 @@ class RestoreCourse(CommandCourse[Restore]):
         self.folder = savepoints_folder(self.where, self.command.folder)
         savepoint, time = self.command.savepoint, self.command.time
         if savepoint is None and time is None:
-            allowed = "Give SAVEPOINT, an id that `sessionizer savepoint list …` shows, or --time with a moment"
-            raise InvalidSpec("SAVEPOINT", None, allowed)
+            listed = f"`sessionizer savepoint list {self.where.name}`"
+            raise InvalidSpec("SAVEPOINT", None, f"Give SAVEPOINT, an id that {listed} shows, or --time with a moment")
         if savepoint is not None and time is not None:
             raise InvalidSpec("--time", time, "Omit it, because SAVEPOINT is given")
         self.savepoint = savepoint or self._newest_at(str(time))
