@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
 from annotated_types import Interval
 
@@ -47,14 +47,23 @@ def typed_digest(decided: Mapping[str, object]) -> str:
     return json_digest(decided)[:_TYPED_DIGITS]
 
 
-def content_of(path: ControlPath, content: Mapping[str, object], field: str) -> Mapping[str, Any]:
-    """Return the object ``field`` of the content of ``path``. Empty if there was no content. Raises DamagedFile."""
+Value = TypeVar("Value")
+
+
+def content_of(path: ControlPath, content: Mapping[str, object], field: str, kind: type[Value]) -> Mapping[str, Value]:
+    """Return the object ``field`` of the content of ``path``, whose values are of ``kind``.
+
+    Empty if there was no content. Raises DamagedFile.
+    """
     if not content:
         return {}
     require_known_format(path, content)
     found = content.get(field)
     if not isinstance(found, dict):
         raise DamagedFile(path, f"it lacks {field}")
+    odd = next((name for name, value in found.items() if type(value) is not kind), None)
+    if odd is not None:
+        raise DamagedFile(path, f"{field}.{odd} is {found[odd]!r}")
     return found
 
 

@@ -5,13 +5,14 @@ newest batch that brought rows to each table, which a driver compares with the t
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from sessionizer.core.key_group.group_load import NOTHING_OPEN, GroupLoad, OpenInGroup, OpenLoad, latest, sum_loads
-from sessionizer.home.json_record import JsonRecord, add_stamp, content_of, require_known_format
+from sessionizer.errors import DamagedFile
+from sessionizer.home.json_record import JsonRecord, add_stamp, require_known_format
 from sessionizer.home.record_file import read_json, write_json
-from sessionizer.home.roots import ControlPath
+from sessionizer.home.roots import ControlPath, uri_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +107,13 @@ class BatchFigures(JsonRecord):
         return self.sessions + self.open_after
 
 
-_BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenRecord(JsonRecord):
+    """The open sessions by key group after a batch. ``unmerged``: events that came since each group merged."""
+
+    batch_id: int | None = None
+    groups: Mapping[int, OpenInGroup]
+    unmerged: Mapping[int, int] = field(default_factory=dict)
 
 
 class OpenSessions:
@@ -117,12 +124,15 @@ class OpenSessions:
     """
 
     def __init__(self, file: ControlPath) -> None:
-        self._file = file
-        kept: dict[str, Any] = read_json(file) or {}
-        groups = content_of(file, kept, _GROUPS)
-        self._of_group = {int(group): OpenInGroup(**said) for group, said in groups.items()}
-        self._unmerged = {int(group): int(events) for group, events in kept.get(_UNMERGED, {}).items()}
-        self._batch_id = kept.get(_BATCH)
+        """Read the file, or begin empty if a power cut left no JSON in it. Raises DamagedFile."""
+        kept = read_json(file) or {"groups": {}}
+        require_known_format(file, kept)
+        try:
+            record = OpenRecord.from_json(kept)
+        except ValueError as error:
+            raise DamagedFile(uri_of(file), str(error)) from error
+        self._file, self._batch_id = file, record.batch_id
+        self._of_group, self._unmerged = dict(record.groups), dict(record.unmerged)
 
     @property
     def total(self) -> int:
@@ -179,7 +189,8 @@ class OpenSessions:
             self._unmerged, self._batch_id = unmerged, batch_id
             told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
             events = {str(group): came for group, came in unmerged.items() if came}
-            write_json(self._file, add_stamp({_BATCH: batch_id, _GROUPS: told, _UNMERGED: events}), durable=False)
+            kept = {"batch_id": batch_id, "groups": told, "unmerged": events}
+            write_json(self._file, add_stamp(kept), durable=False)
 
 
 KEPT: Final = 20

@@ -95,7 +95,15 @@ def test_ctrl_c_while_spark_starts_ends_the_command_without_a_traceback(tmp_path
     java.write_text(f'#!/bin/sh\ntouch "{tmp_path}/begun"\nexec cat\n')
     java.chmod(0o755)
     environment = {**os.environ, "JAVA_HOME": str(tmp_path / "jdk")}
-    command = [sys.executable, str(JOBS / "main.py"), "spec", "check", "--deep", "--streams", str(REPOSITORY / "dags/streams")]
+    command = [
+        sys.executable,
+        str(JOBS / "main.py"),
+        "spec",
+        "check",
+        "--deep",
+        "--streams",
+        str(REPOSITORY / "dags/streams"),
+    ]
     begun = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
     eventually((tmp_path / "begun").exists)
     os.killpg(begun.pid, signal.SIGINT)

@@ -5,6 +5,7 @@ import json
 import os
 import pkgutil
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,14 @@ from sessionizer.control.records.supervision_records import (
     write_desired,
 )
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.errors import DamagedFile
+from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.home_identity import home_id
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import RecordFile
 from sessionizer.home.roots import ControlPath, DataPath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DRAINED_FILE, begin_drain, read_lineage, start_lineage
-from sessionizer.lineage.batch_log import OpenSessions
+from sessionizer.lineage.batch_log import BatchLog, OpenSessions
 from sessionizer.lineage.excluded_ranges import (
     EXCLUDED_RANGES_FILE,
     ExcludedRange,
@@ -56,6 +57,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, Line
 from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles
 from sessionizer.spark.ingest.punctuation import TimeoutTable, read_announced_timeouts
 from sessionizer.state.lineages.table_changes import NotifiedChanges
+from support.faults.damaged_files import field_damages
 from support.places import REPOSITORY
 
 EXCLUDED = ExcludedRanges((ExcludedRange("a.json", files=("file:/a.json",)),))
@@ -173,6 +175,46 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
     for read in readers:
         with pytest.raises(DamagedFile, match="it has format 9"):
             read()
+
+
+def test_an_odd_field_of_a_record_is_named_or_does_no_harm(home: StreamHome) -> None:
+    """Whoever reads it: a driver would end by an unknown cause, and try again until its budget is used up."""
+    lineage = written_by_all(home)
+    begun = {"earlier": {}, "first": {}, "batches": [], "written": {"sessions": 3}, "accepted": ["a"]}
+    home.lineage(lineage).batches.write_text(json.dumps({"format": 1, "writer": "1@a", **begun}))
+    readers: dict[str, Callable[[ControlPath], object]] = {
+        "open_sessions.json": lambda file: figures_of(OpenSessions(file)),
+        "unreadable_files.json": lambda _: UnreadableFiles.of(home, lineage).uris(),
+        "excluded_ranges.json": lambda _: read_excluded_ranges(home, lineage),
+        "announced_timeouts.json": lambda file: timeouts(file, home.punctuations(lineage)).announce_changes(),
+        "table_changes.json": lambda file: NotifiedChanges(file).looked("/lake/sessions"),
+        "batches.json": lambda file: BatchLog(file).recent,
+    }
+    for name, read in readers.items():
+        file = home.lineage(lineage).records / name
+        whole = file.read_bytes()
+        read(file)
+        for what, odd in field_damages(whole):
+            file.write_bytes(odd)
+            try:
+                read(file)
+            except SessionizerError:
+                continue
+            except Exception as error:
+                error.add_note(f"{name}: {what}")
+                raise
+        file.write_bytes(whole)
+
+
+def figures_of(sessions: OpenSessions) -> list[object]:
+    return [
+        sessions.total,
+        sessions.most,
+        sessions.latest_due_ms,
+        sessions.held_bytes,
+        sessions.load,
+        sessions.heaviest,
+    ]
 
 
 def test_files_of_the_first_releases_are_read(home: StreamHome) -> None:

@@ -272,10 +272,9 @@ def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
 def read_announced_timeouts(file: ControlPath) -> dict[str, int]:
     """Read the announced timeouts, client to ms, none if ``file`` is absent or damaged.
 
-    Raises DamagedFile if it is too new.
+    Raises DamagedFile if it is too new, or holds another value.
     """
-    known = content_of(file, read_json(file) or {}, _TIMEOUTS)
-    return {client: int(str(timeout)) for client, timeout in known.items()}
+    return dict(content_of(file, read_json(file) or {}, _TIMEOUTS, int))
 
 
 def _shown(changes: Mapping[str, int]) -> str:

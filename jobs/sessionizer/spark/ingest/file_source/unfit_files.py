@@ -343,8 +343,8 @@ class UnreadableFiles:
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
         write_json(self.record, add_stamp({_FILES: {**self._known(), uri: cause}}))
 
-    def _known(self) -> Mapping[str, object]:
-        return content_of(self.record, read_json(self.record) or {}, _FILES)
+    def _known(self) -> Mapping[str, str]:
+        return content_of(self.record, read_json(self.record) or {}, _FILES, str)
 
 
 def drop_files(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
