@@ -85,8 +85,8 @@ class RestoreCourse(CommandCourse[Restore]):
         self.folder = savepoints_folder(self.where, self.command.folder)
         savepoint, time = self.command.savepoint, self.command.time
         if savepoint is None and time is None:
-            listed = f"`sessionizer savepoint list {self.where.name}`"
-            raise InvalidSpec("SAVEPOINT", None, f"Give SAVEPOINT, an id that {listed} shows, or --time with a moment")
+            of_stream = f"an id that `sessionizer savepoint list {self.where.name}` shows, or --time with a moment"
+            raise InvalidSpec("SAVEPOINT", None, f"Give SAVEPOINT, {of_stream}")
         if savepoint is not None and time is not None:
             raise InvalidSpec("--time", time, "Omit it, because SAVEPOINT is given")
         self.savepoint = savepoint or self._newest_at(str(time))
