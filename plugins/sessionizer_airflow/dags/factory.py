@@ -20,10 +20,12 @@ from sessionizer_airflow.dags.all_streams import (
     savepoints_dag,
     upgrade_list_dag,
 )
+from sessionizer_airflow.dags.erase import erase_dag
 from sessionizer_airflow.dags.one_stream import VERBS, report_dag, steering_dag, supervise_dag
 from sessionizer_airflow.dags.operate import operate_dag, upgrade_dag
 from sessionizer_airflow.errors import BrokenSpecs
 from sessionizer_airflow.operating.approval import ApprovalSettings
+from sessionizer_airflow.operating.erasures import ErasureSettings
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 
@@ -35,6 +37,8 @@ class Wiring:
     project: Project
     supervision: SupervisionSettings
     approval: ApprovalSettings
+    erasures: ErasureSettings | None = None
+    """None without a table of requests: then no DAG reads it."""
 
     @classmethod
     def of(cls, streams: Path) -> Self:
@@ -43,6 +47,7 @@ class Wiring:
             project=Project.from_environment(streams=streams),
             supervision=SupervisionSettings.from_environment(),
             approval=ApprovalSettings.from_environment(),
+            erasures=ErasureSettings.from_environment(),
         )
 
     @cached_property
@@ -91,6 +96,7 @@ def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: s
         dags += [
             make(wiring, platform) for make in (*of_forms, savepoints_dag, compaction_dag, maintenance_dag, orphans_dag)
         ]
+        dags += [] if wiring.erasures is None else [erase_dag(wiring, platform, wiring.erasures)]
     namespace.update({dag.dag_id: dag for dag in dags})
 
 

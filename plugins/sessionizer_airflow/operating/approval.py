@@ -26,6 +26,7 @@ from sessionizer.deployment.differences import Difference, describe_differences,
 from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer.stream_spec.spec_folder import survey_streams
@@ -128,7 +129,7 @@ class ApprovePlan(ApprovalTask):
         if window is not None and window.opening.approver is not None and plan.request == window.request:
             self.log.info("approved by %s:\n%s", window.opening.approver, plan.text)
             show_label(context, "approved")
-            return self._approve(plan, f"{window.opening.approver}{IN_AIRFLOW}")
+            return self._approve(plan, window.opening.approver)
         # if the task was cleared, the earlier answer no longer counts
         write_request(self.project.home_of(request.stream), plan)
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
@@ -147,13 +148,10 @@ class ApprovePlan(ApprovalTask):
         _, plan = self._asked(context)
         asker = context["dag_run"].triggering_user_name
         asked = f", asked by {asker}" if asker and asker != by else ""
-        return self._approve(plan, f"{by}{asked}{IN_AIRFLOW}")
+        return self._approve(plan, f"{by}{asked}")
 
     def _approve(self, plan: OperationRecord, by: str) -> str:
-        now = epoch_ms()
-        approved = replace(plan, step=OperationStage.APPROVED, by=by, begun_at=now, step_at=now)
-        write_request(self.project.home_of(plan.stream), approved)
-        return by
+        return approve_plan(self.project.home_of(plan.stream), plan, by)
 
     def _asked(self, context: Context) -> tuple[Request, OperationRecord]:
         try:
@@ -161,6 +159,13 @@ class ApprovePlan(ApprovalTask):
             return request, require_request(self.project.home_of(request.stream), operation_id(context), PLAN_FILE)
         except TerminalError as error:
             raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
+
+
+def approve_plan(home: StreamHome, plan: OperationRecord, by: str) -> str:
+    """Record that ``by`` approved the plan in Airflow, and return the name with that."""
+    now, user = epoch_ms(), f"{by}{IN_AIRFLOW}"
+    write_request(home, replace(plan, step=OperationStage.APPROVED, by=user, begun_at=now, step_at=now))
+    return user
 
 
 class ApproveUpgrades(ApprovalTask):
@@ -301,17 +306,22 @@ def subject_of(plan: OperationRecord) -> str:
 
 def body_of(plan: OperationRecord, why: str, patience_ms: int, asker: str | None = None) -> str:
     """Format the plan, a line for each of its lines without markup, and the effect of each answer or of none."""
-    told, *lines = plan.text.splitlines()
-    lines += [f"why: {' '.join(why.split())}"] if why else []
-    lines += [f"asked for by {asker}"] if asker else []
-    listed = "\n".join(f"- {_plain(line)}" for line in lines)
+    more = [f"why: {' '.join(why.split())}"] if why else []
+    more += [f"asked for by {asker}"] if asker else []
     return (
-        f"**{_plain(told)}**\n\n{listed}\n\n"
+        f"{list_plan(plan, more)}"
         f"Digest `{plan.digest}`. **Approve** runs this plan: the stream is stopped at its next batch boundary, and "
         "runs again afterwards, unless it was stopped before. "
         "If the plan has changed by then, the stream is not changed, and the run fails. "
         f"**Reject**, or no answer in {format_duration(patience_ms)}, changes nothing.\n"
     )
+
+
+def list_plan(plan: OperationRecord, more: Iterable[str] = ()) -> str:
+    """Format the text of a plan without markup, its first line as a title and ``more`` after the others."""
+    told, *lines = plan.text.splitlines()
+    listed = "\n".join(f"- {_plain(line)}" for line in (*lines, *more))
+    return f"**{_plain(told)}**\n\n{listed}\n\n"
 
 
 def _plain(line: str) -> str:

@@ -39,6 +39,7 @@ from sessionizer_airflow.operating.request import (
     TEST_ALERT,
     DatabaseUser,
     Request,
+    form_of_run,
     operation_id,
     require_user,
 )
@@ -94,14 +95,18 @@ class ReadForm(BaseBranchOperator):
 
 
 class OperateJob(SparkBatchJob):
-    """Job whose arguments come from the form of its run. ``serves``: the operations for which it runs."""
+    """Job whose arguments come from the form of its run, or from a ``form`` of its own.
+
+    ``serves``: the operations for which it runs.
+    """
 
     go_on = ""
     serves: ClassVar[Collection[str]] = tuple(COMMANDS)
 
-    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+    def __init__(self, *, project: Project, form: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(job=job_of(project, OPERATE, ()), map_index_template=TEMPLATE, **kwargs)
         self.project = project
+        self.form = form
 
     def execute(self, context: Context) -> None:
         """Put the arguments together, then run."""
@@ -260,7 +265,7 @@ def read_request(context: Context, served: Collection[str]) -> Request:
     operations. Such a task starts only if a user marked ``read_form``, which then chose no branch.
     """
     try:
-        request = Request.parse_form(context["params"])
+        request = Request.parse_form(form_of_run(context))
     except TerminalError as error:
         raise PersonNeeded(str(error), "run this DAG again, and fill in the form as it says") from None
     if request.operation not in served:

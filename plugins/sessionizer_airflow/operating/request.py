@@ -138,6 +138,12 @@ def id_of_run(run_id: str, asked_at: datetime) -> str:
     return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]}"
 
 
+def form_of_run(context: Mapping[str, Any] | Context) -> Mapping[str, Any]:
+    """Return the form that the task works by: its own, or that of the run."""
+    form: Mapping[str, Any] | None = getattr(context["task"], "form", None)
+    return context["params"] if form is None else form
+
+
 def operation_id(context: Mapping[str, Any] | Context) -> str:
     """Return the id of the operation that the run of ``context`` asks for."""
     return id_of_run(context["run_id"], context["dag_run"].run_after)

@@ -41,6 +41,7 @@ from sessionizer_airflow.operating.request import (
     TEST_ALERT,
     Request,
     chosen_savepoint,
+    form_of_run,
     operation_id,
 )
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project
@@ -144,7 +145,7 @@ def is_operate(dag_id: str) -> bool:
 
 def show_label(context: Context, result: str = "") -> None:
     """Label the task that runs now. Airflow renders the template itself only when the task ends."""
-    label = join_label(title_of(context["params"]), result)
+    label = join_label(title_of(form_of_run(context)), result)
     context[SHOWN] = label  # type: ignore[typeddict-unknown-key]  # a variable of ours, for our template
     send_label(label)
 
@@ -220,7 +221,7 @@ log = logging.getLogger(__name__)
 def tell_of_failure(context: Mapping[str, Any]) -> None:
     """Alert users of a failed operation, as ``on_failure_callback`` after the last try. Never raises."""
     try:
-        request = Request.parse_form(context["params"])
+        request = Request.parse_form(form_of_run(context))
         home = context["task"].project.home_of(request.stream)
         alert = failure_alert(request, context.get("exception"), read_remains(home, request, operation_id(context)))
         now_ms = epoch_ms()

@@ -7,16 +7,20 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sessionizer.cli.state_commands.course import Shared
+from sessionizer.cli.state_commands.erasure import EraseCourse
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.erasure_record import SECRET, read_erasures
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.erasing.records import find_left
 from sessionizer.errors import InvalidSpec, NoWayBack, StillThere
+from sessionizer.fleet.erasure_requests import count_requests
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.lineage.active import active_lineage
@@ -182,6 +186,53 @@ def test_without_the_secret_or_with_another_one_nothing_runs(erased: Erased, mon
         with pytest.raises(InvalidSpec) as refused:
             catch_up(erased.spark, erased.stage)
         assert refused.value.field == SECRET
+
+
+def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Erased) -> None:
+    spark, stage, place = erased.spark, erased.stage, str(erased.stage.root / "requests")
+    first, second, third = erased.people
+    past, future = datetime(2026, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+    requests = spark.createDataFrame(
+        [
+            (first, stage.name, past, None),
+            (second, None, None, None),
+            (third, "another", past, None),
+            (third, None, future, None),
+            (None, None, past, None),
+        ],
+        "key string, stream string, requested_at timestamp, done map<string, timestamp>",
+    )
+    requests.write.format("delta").save(place)
+    for_page = count_requests(place, [stage.name, "another", "third"], epoch_ms())
+    assert list(for_page) == [(stage.name, "key", 2), ("another", "key", 2), ("third", "key", 1)]
+
+    def course(approve: str | None = None) -> EraseCourse:
+        begun = EraseCourse(
+            command=Erase(keys=place), shared=Shared(stream=stage.name, approve=approve), where=stage.stream_home
+        )
+        begun.choose()
+        return begun
+
+    runner = course().make_runner(spark)
+    assert runner.people == tuple(sorted((first, second)))
+    plan = runner.look()
+    home = stage.stream_home
+    run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves, decided=plan.decided), runner)
+    approved = course(plan.digest)
+    swept = approved.make_runner(spark)
+    approved._sweep(swept)
+    (noted,) = read_erasures(home)
+    moments = {tuple(row)[:3]: dict(row.done or {}) for row in spark.read.format("delta").load(place).collect()}
+    done = {row[0] for row, moment in moments.items() if moment}
+    assert done == {first, second}
+    for row, moment in moments.items():
+        if row[0] in done:
+            at = moment.pop(stage.name).timestamp() * 1000
+            assert (int(at), moment) == (noted.swept_at, {})
+    again = course().make_runner(spark)
+    assert again.people == ()
+    assert not again.look().is_possible
+    assert list(count_requests(place, [stage.name], epoch_ms())) == []
 
 
 def erase(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +20,7 @@ from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.counts import count_text
 from sessionizer.erasing.records import find_left
 from sessionizer.errors import InvalidSpec, StillThere, UnusableSavepoint
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_files import is_folder, newest_version
 from sessionizer.home.roots import DataPath, folder_at
 from sessionizer.lineage.kept_spec import sink_folders
@@ -30,11 +31,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.spark.state.commands.erasures import EraseRunner
+    from sessionizer.spark.state.erasure_requests import RequestTable
 
 
 @dataclass(kw_only=True)
 class EraseCourse(CommandCourse[Erase]):
-    """``sessionizer erase``: erase people. The stream runs again before the tables and savepoints are swept."""
+    """``sessionizer erase``: erase people. The stream runs again before the tables and savepoints are swept.
+
+    ``requests``: the table that asks for it, if there is one.
+    """
+
+    requests: RequestTable | None = field(default=None, init=False)
 
     def choose(self) -> None:
         """Refuse an unknown stream, and ask for the secret. A later try, in another folder, finds the same file.
@@ -50,7 +57,9 @@ class EraseCourse(CommandCourse[Erase]):
                 say(f"note: an erasure is not over: give its people with --approve {each.approval} again")
         keys = self.command.keys
         if keys != STANDARD_INPUT and "://" not in keys:
-            self.command = replace(self.command, keys=str(Path(keys).absolute()))
+            keys = str(Path(keys).absolute())
+        until = self.command.until or datetime.fromtimestamp(epoch_ms() / 1000, UTC).isoformat()
+        self.command = replace(self.command, keys=keys, until=until)
 
     @classmethod
     def run(cls, command: Erase, shared: Shared, asked: OperationRecord | None = None) -> None:
@@ -86,9 +95,15 @@ class EraseCourse(CommandCourse[Erase]):
 
     def make_runner(self, spark: SparkSession) -> EraseRunner:
         """Return the runner, with the people that the file or table names. Raises InvalidSpec."""
-        from sessionizer.spark.state.commands.erasures import EraseRunner, read_table_of_people  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.commands.erasures import EraseRunner  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.erasure_requests import find_request_table  # noqa: PLC0415
 
-        people = read_table_of_people(spark, self.command) or self._people()
+        self.requests = find_request_table(spark, self.where, self.command)
+        if self.requests is None:
+            people = self._people()
+        else:
+            self.requests.write_done(self._until_ms)
+            people = self.requests.read(self._until_ms)
         folders = (self.where.savepoints, *self._savepoints_elsewhere())
         return EraseRunner(spark=spark, home=self.where, say=say, command=self.command, people=people, folders=folders)
 
@@ -99,8 +114,8 @@ class EraseCourse(CommandCourse[Erase]):
         return record
 
     def after_done(self) -> None:
-        """Sweep, if a killed try of the approved plan left that."""
-        if self._unswept():
+        """Sweep, if a killed try of the approved plan left that, and tell the table of requests."""
+        if self._unswept() or self._is_table():
             with working_spark(
                 self.command.name, self.where.name, self.shared.master, "starting Spark", self.where.data
             ) as spark:
@@ -114,7 +129,7 @@ class EraseCourse(CommandCourse[Erase]):
     def _people(self) -> tuple[str, ...]:
         """Return the values in the file or the standard input, each once, in order. Raises InvalidSpec."""
         place = str(self.command.keys)
-        if place != STANDARD_INPUT and newest_version(folder_at(place, "--keys")) is not None:
+        if self._is_table():
             allowed = "a file or -: only an erasure itself reads a table"
             raise InvalidSpec("--keys", place, allowed)
         try:
@@ -122,6 +137,10 @@ class EraseCourse(CommandCourse[Erase]):
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidSpec("--keys", place, f"a text file that can be read ({error})") from error
         return require_people(text.splitlines(), place)
+
+    def _is_table(self) -> bool:
+        place = str(self.command.keys)
+        return place != STANDARD_INPUT and newest_version(folder_at(place, "--keys")) is not None
 
     def _savepoints_elsewhere(self) -> tuple[DataPath, ...]:
         folder = self.command.folder
@@ -133,13 +152,28 @@ class EraseCourse(CommandCourse[Erase]):
         ]
 
     def _sweep(self, runner: EraseRunner) -> None:
-        """Sweep, and note that it is over. Raises UnusableSavepoint if a process reads a savepoint just now."""
-        sweep = runner.sweep()
-        sweep.erase_rows()
-        sweep.erase_records()
-        busy = sweep.erase_savepoints()
-        if busy:
-            raise UnusableSavepoint(busy[0], "a process reads it, so it cannot be written anew. Try again later")
-        for each in self._unswept():
-            note_swept(self.where, each, epoch_ms())
-        say(f"{count_text(len(runner.people), runner.command.column)} swept")
+        """Sweep, note that it is over, and write that into the table of requests.
+
+        Raises InvalidSpec if an erased person is not given, and UnusableSavepoint if a process reads a savepoint now.
+        """
+        from sessionizer.core.wire.erased_keys import DIGEST_BYTES, ErasedKeys  # noqa: PLC0415  fast --help
+
+        for record in self._unswept():
+            erased = ErasedKeys(read_secret(), (record.erasure,))
+            people = tuple(value for value in runner.people if erased.has(record.erasure, value))
+            if len(people) * DIGEST_BYTES != len(record.erasure.digests):
+                raise InvalidSpec("--keys", self.command.keys, "all people of the approved plan, whose rows are swept")
+            sweep = replace(runner.sweep(), people=people)
+            sweep.erase_rows()
+            sweep.erase_records()
+            busy = sweep.erase_savepoints()
+            if busy:
+                raise UnusableSavepoint(busy[0], "a process reads it, so it cannot be written anew. Try again later")
+            note_swept(self.where, record, epoch_ms())
+            say(f"{count_text(len(people), record.column)} swept")
+        if self.requests is not None:
+            self.requests.write_done(self._until_ms)
+
+    @property
+    def _until_ms(self) -> int:
+        return moment_of(str(self.command.until), "until")

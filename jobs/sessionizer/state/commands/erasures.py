@@ -53,6 +53,9 @@ class ErasePlan(Decision):
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
+        if not self.people:
+            yield f"stream {self.stream} has erased everyone who is asked for"
+            return
         until = "for good" if self.for_good else "with all that happened until this is approved"
         yield f"stream {self.stream} erases {count_text(self.people, self.column)} {until}"
         yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. Its checkpoint is removed, for good"
@@ -98,6 +101,7 @@ class Erase(Command):
         "--verify", None, "instead of a plan: decode every file of the stream, and count what is left", default=False
     )
     for_good: bool = option("--for-good", "For good", "drop their later events as well, for ever", default=False)
+    until: str | None = option(None, None, "moment in ISO 8601 up to which requests in a table count, None for now")
 
     @property
     def column(self) -> str:
@@ -115,6 +119,7 @@ class Erase(Command):
             decision,
             leaves=(decision.lineage, decision.batch_id),
             steps=(Stop(), *new_lineage(None), PointOfNoReturn(), NoteErasure(), Activate(), *self.last_steps),
+            is_needed=decision.people > 0,
         )
 
 

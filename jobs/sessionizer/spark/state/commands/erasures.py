@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.erasure_record import (
@@ -22,16 +19,16 @@ from sessionizer.control.records.erasure_record import (
 from sessionizer.core.wire.erased_keys import ErasedKeys, ErasedOnce, digest_key, join_digests
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import list_names, newest_version
+from sessionizer.home.data_files import list_names
 from sessionizer.home.names import is_identifier
-from sessionizer.home.roots import DataPath, folder_at, uri_of
+from sessionizer.home.roots import DataPath
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.open_events import count_erased_in_logs, describe_state, log_blobs, reading_state
 from sessionizer.state.commands.command import Plan
-from sessionizer.state.commands.erasures import STANDARD_INPUT, Erase, ErasePlan, require_people
+from sessionizer.state.commands.erasures import Erase, ErasePlan
 from sessionizer.state.commands.steps import NoteErasure, RemoveCheckpoints
 from sessionizer.state.compaction.plan import remove_spark_files
 from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
@@ -41,18 +38,6 @@ from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 _FOR_GOOD_MS: Final = 253_402_300_799_000
 """The end of the year 9999 (epoch ms)."""
-
-
-def read_table_of_people(spark: SparkSession, command: Erase) -> tuple[str, ...]:
-    """Return the values in the Delta table that the command names, () if it names none. Raises InvalidSpec."""
-    place = str(command.keys)
-    if place == STANDARD_INPUT or newest_version(folder_at(place, "--keys")) is None:
-        return ()
-    table = spark.read.format("delta").load(uri_of(folder_at(place, "--keys")))
-    if command.column not in table.columns:
-        raise InvalidSpec("--keys", place, f"a table with the column {command.column}")
-    found = table.select(F.col(command.column).cast("string")).distinct().collect()
-    return require_people((row[0] for row in found), place)
 
 
 @dataclass(kw_only=True)
@@ -68,12 +53,18 @@ class EraseRunner(SparkRunner[Erase]):
         secret = read_secret()
         return join_digests(digest_key(secret, self.command.column, value) for value in self.people)
 
+    @property
+    def _digest_of_people(self) -> str:
+        return hashlib.sha256(self._digests).hexdigest()
+
     def look(self) -> Plan[ErasePlan]:
         """Make the plan, with the events, rows and savepoints that these people have. Writes nothing.
 
         Raises InvalidSpec without a secret, and the errors of ``read_committed_batch``.
         """
         plan, sweep = self._decide(), self.sweep()
+        if not plan.is_needed:
+            return plan
         theirs = ErasedKeys.naming(self.command.column, self.people)
         with reading_state(self.spark):
             held = count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
@@ -100,7 +91,7 @@ class EraseRunner(SparkRunner[Erase]):
                 lineage=self._found.lineage,
                 batch_id=self._found.batch_id,
                 people=len(self.people),
-                digest_of_people=hashlib.sha256(self._digests).hexdigest(),
+                digest_of_people=self._digest_of_people,
                 column=self.command.column,
                 for_good=self.command.for_good,
             )
@@ -122,6 +113,8 @@ class EraseRunner(SparkRunner[Erase]):
         match step:
             case NoteErasure():
                 record = operation.record
+                if record.decided.get("digest_of_people", self._digest_of_people) != self._digest_of_people:
+                    raise InvalidSpec("--keys", self.command.keys, "the people of the approved plan, who have changed")
                 noted = ErasureRecord.of(record.id, record.digest, read_secret(), self._erasure(operation))
                 note_erasure(self.home, noted)
             case RemoveCheckpoints():

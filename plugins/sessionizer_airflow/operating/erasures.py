@@ -1,0 +1,140 @@
+"""Erasures that a table of requests asks for: the streams that are due, and one approval for all their plans."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Self
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context, XComArg
+from airflow.sdk.exceptions import AirflowSkipException
+
+from sessionizer.control.records.operation_record import PLAN_FILE, OperationRecord, write_request
+from sessionizer.counts import count_text
+from sessionizer.errors import InvalidSpec, SessionizerError, TerminalError
+from sessionizer.fleet.erasure_requests import REQUESTS, count_requests
+from sessionizer.home.clock import HOUR, epoch_ms
+from sessionizer.home.roots import is_uri
+from sessionizer.lineage.active import active_lineage
+from sessionizer.state.commands.erasures import Erase
+from sessionizer.stream_spec.document.names import duration_from, format_duration
+from sessionizer_airflow.errors import PersonNeeded
+from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovalTask, approve_plan, list_plan
+from sessionizer_airflow.operating.request import operation_id
+from sessionizer_airflow.project import Project
+
+DEFAULTS: Final = {"SESSIONIZER_ERASE_EVERY": "1 day"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasureSettings:
+    """Settings of the erasures: the place of the table of requests, and the time between two looks at it (ms)."""
+
+    requests: str
+    every_ms: int
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
+        """Read the settings, None without a table. Raises InvalidSpec."""
+        place = environment.get(REQUESTS)
+        if not place:
+            return None
+        if not (place.startswith("/") or is_uri(place)):
+            raise InvalidSpec(REQUESTS, place, "an absolute path, or a URI")
+        return cls(requests=place, every_ms=duration_from({**DEFAULTS, **environment}, "erase_every"))
+
+    def patience(self, approval: ApprovalSettings) -> ApprovalSettings:
+        """Return the settings of the approval, which waits until the next look is near."""
+        return replace(approval, patience_ms=max(approval.patience_ms, self.every_ms - HOUR))
+
+
+def forms_of_erasures(
+    project: Project, streams: Sequence[str], settings: ErasureSettings, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Return the form of an erasure for each stream that is asked for and has run. Say a line for each.
+
+    Raises PersonNeeded if the table cannot be read.
+    """
+    try:
+        found = list(count_requests(settings.requests, filter(partial(_has_run, project), streams), epoch_ms()))
+    except TerminalError as error:
+        raise PersonNeeded.wrap(error) from None
+    forms = list[dict[str, Any]]()
+    for stream, column, people in found:
+        say(f"{stream}: {count_text(people, column)} to erase")
+        forms.append({
+            "verb": Erase.name,
+            "stream": stream,
+            "keys": settings.requests,
+            "by_client": column == "client",
+        })  # fmt: skip
+    return forms
+
+
+def _has_run(project: Project, stream: str) -> bool:
+    """Whether the stream has a lineage. One that cannot be examined counts, so that its own job fails of it."""
+    try:
+        return active_lineage(project.home_of(stream)) is not None
+    except SessionizerError:
+        return True
+
+
+class ApproveErasures(ApprovalTask):
+    """Task that shows the plans of many streams' erasures in one list, and records one approval for all of them.
+
+    ``forms``: the result of ``forms_of_erasures``. It returns those whose plans were approved.
+    """
+
+    template_fields = (*ApprovalOperator.template_fields, "forms")
+
+    forms: Sequence[Mapping[str, Any]]
+
+    def __init__(self, *, forms: Sequence[Mapping[str, Any]] | XComArg, **kwargs: Any) -> None:
+        super().__init__(subject="Erasures wait for approval", **kwargs)
+        self.forms = forms  # type: ignore[assignment]  # Airflow puts the result in its place before it runs
+
+    def asked_of(self, context: Context) -> str:  # noqa: ARG002 - the interface
+        """Return the platform."""
+        return self.dag_id.partition(".")[0]
+
+    def execute(self, context: Context) -> None:
+        """Show the plans, and park the task. Skip what follows if there are none."""
+        plans = self._plans(context)
+        if not plans:
+            raise AirflowSkipException("no stream has a plan that can be carried out")
+        for each in plans:  # if the task was cleared, the earlier answer no longer counts
+            write_request(self.project.home_of(each.stream), each)
+        left = sorted({str(each["stream"]) for each in self.forms} - {each.stream for each in plans})
+        self.subject = f"Erase people from {count_text(len(plans), 'stream')}?"
+        self.body = body_of_plans(plans, left, self.settings.patience_ms)
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> list[Mapping[str, Any]]:
+        """Handle the answer: record the approval of each plan, or skip what follows."""
+        by, plans = self.read_answer(context, event), self._plans(context)
+        if by is None:
+            return []
+        for each in plans:
+            approve_plan(self.project.home_of(each.stream), each, by)
+        approved = {each.stream for each in plans}
+        return [form for form in self.forms if form["stream"] in approved]
+
+    def _plans(self, context: Context) -> list[OperationRecord]:
+        """Return the plans that can be carried out. A stream whose job failed has none."""
+        found = (
+            PLAN_FILE.of(self.project.home_of(str(form["stream"])), operation_id(context)).require()
+            for form in self.forms
+        )
+        return [plan for plan in found if plan is not None and plan.possible]
+
+
+def body_of_plans(plans: Sequence[OperationRecord], left: Sequence[str], patience_ms: int) -> str:
+    """Format the plans, the streams that are ``left`` without one, and the effect of each answer or of none."""
+    listed = "".join(list_plan(each, [f"digest {each.digest}"]) for each in plans)
+    without = f"Without a plan, see the task `plan`: {', '.join(left)}.\n\n" if left else ""
+    return (
+        f"{listed}{without}**Approve** runs these plans. Each stream is stopped at its next batch boundary, and runs "
+        "again afterwards. What they erase cannot be brought back. "
+        f"**Reject**, or no answer in {format_duration(patience_ms)}, changes nothing, and the next run asks again.\n"
+    )
