@@ -22,4 +22,5 @@ def dag_bag(jars: Path) -> DagBag:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SESSIONIZER_HOME", "/platform")
         patch.setenv("SESSIONIZER_JARS", str(jars))
+        patch.setenv("SESSIONIZER_ERASE_REQUESTS", "/data/requests")
         return DagBag(str(REPOSITORY / "dags"))

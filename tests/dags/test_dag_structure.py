@@ -36,6 +36,7 @@ OF_THE_PLATFORM = {
     "sessionizer.compaction",
     "sessionizer.maintenance",
     "sessionizer.upgrade_all",
+    "sessionizer.erase",
     *FORMS,
 }
 

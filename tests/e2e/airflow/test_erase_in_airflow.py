@@ -1,0 +1,116 @@
+"""The DAG that erases people by a table of requests: a running Airflow, and two streams that Spark really drives."""
+
+import json
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from sessionizer.control.records.erasure_record import read_erasures
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.erasing.records import find_left
+from sessionizer_demo.local_airflow.api import wait_until
+from support.pages.page_user import OperateForm
+from support.places import REPOSITORY
+from support.processes.live_airflow import Platform
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
+
+REQUESTS = Path(tempfile.mkdtemp(prefix="requests-")) / "requests"
+SETTINGS = {
+    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+    "SESSIONIZER_STALE_LIMIT": "60 seconds",
+    "SESSIONIZER_WATCH_LEASE": "2 minutes",
+    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
+    "SESSIONIZER_ERASE_REQUESTS": str(REQUESTS),
+    "SESSIONIZER_ERASE_SECRET": "a secret of this test",
+}
+STREAMS = ("clicks", "visits")
+PEOPLE = ("someone-of-both-streams", "someone-of-clicks")
+SCHEMA = pa.schema([
+    ("key", pa.string()),
+    ("stream", pa.string()),
+    ("requested_at", pa.timestamp("us", "UTC")),
+    ("done", pa.map_(pa.string(), pa.timestamp("us", "UTC"))),
+])  # fmt: skip
+
+
+class EraseForm(OperateForm):
+    dag = "sessionizer.erase"
+
+
+def done() -> dict[str, set[str]]:
+    rows = DeltaTable(str(REQUESTS)).to_pyarrow_table().to_pylist()
+    return {row["key"]: set(dict(row["done"] or ())) for row in rows}
+
+
+def ask(key: str, stream: str | None) -> None:
+    row = {"key": key, "stream": stream, "requested_at": datetime.now(UTC), "done": None}
+    write_deltalake(str(REQUESTS), pa.Table.from_pylist([row], SCHEMA), mode="append")
+
+
+def feed(platform: Platform, name: str, *people: str) -> None:
+    folder = platform.installation.platform_home / "feed"
+    folder.mkdir(exist_ok=True)
+    rows = [{"k": person, "t": datetime.now(UTC).isoformat(), "i": f"{name}-{person}"} for person in people]
+    (folder / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def running(platform: Platform) -> Platform:
+    feed(platform, "first", *PEOPLE, *(f"person-{number}" for number in range(20)))
+    for stream in STREAMS:
+        platform.api.unpause(f"{stream}.supervise")
+    for stream in STREAMS:
+        platform.of(stream).wait_for_driver(seconds=240)
+    return platform
+
+
+def test_two_streams_erase_what_one_approval_allows(running: Platform) -> None:
+    ask(PEOPLE[0], None)
+    ask(PEOPLE[1], "clicks")
+    form = EraseForm(running)
+    run = running.run_now(form.dag)
+    shown = form.wait_for_plan(run)
+    told = shown["body"].replace("\\", "")
+    assert all(stream in told for stream in STREAMS)
+    assert not any(person in told for person in PEOPLE)
+    before = {stream: running.of(stream).working_uid() for stream in STREAMS}
+    form.answer(run, "Approve")
+    assert running.wait_for_end(form.dag, run, 900) == "success"
+    for stream, people in (("clicks", PEOPLE), ("visits", PEOPLE[:1])):
+        home = running.of(stream).home
+        (operation,) = read_operations(home)
+        assert (operation.verb, operation.outcome) == ("erase", Ending.DONE)
+        assert operation.by.startswith("admin")
+        (noted,) = read_erasures(home)
+        assert noted.swept_at is not None
+        running.of(stream).wait_for_driver(other_than=before[stream], seconds=240)
+        found = find_left(home, people, ())
+        assert [(each.file, each.unreadable) for each in found] == [], stream
+    assert done() == {PEOPLE[0]: {*STREAMS}, PEOPLE[1]: {"clicks"}}
+
+
+def test_nothing_is_asked_while_nobody_is_to_be_erased(running: Platform) -> None:
+    form = EraseForm(running)
+    run = running.run_now(form.dag)
+    assert running.wait_for_end(form.dag, run, 300) == "success"
+    assert form.states(run)["approve"] == "skipped"
+    assert [len(read_operations(running.of(stream).home)) for stream in STREAMS] == [1, 1]
+
+
+def test_a_rejected_list_changes_nothing_and_is_asked_again(running: Platform) -> None:
+    ask("person-3", "visits")
+    form = EraseForm(running)
+    for answer, end in (("Reject", 1), ("Approve", 2)):
+        run = running.run_now(form.dag)
+        told = form.wait_for_plan(run)["body"]
+        assert "visits" in told
+        assert "clicks" not in told
+        form.answer(run, answer)
+        assert running.wait_for_end(form.dag, run, 900) == "success"
+        assert len(read_operations(running.of("visits").home)) == end
+    wait_until(lambda: done()["person-3"] == {"visits"}, 10, "the moment in the table")
