@@ -39,6 +39,7 @@ from sessionizer.state.compaction.plan import (
     COMPACTION_FILE,
     CompactionPlan,
     CompactionRecord,
+    kept_days,
     plan_compaction,
     remove_checkpoint,
 )
@@ -127,6 +128,7 @@ def report(
             daily=locations[SESSIONS_DAILY],
             measures=tuple(spec.measures),
             bookmarks=where.bookmarks,
+            kept_from=kept_days(spec, epoch_ms()).get(SESSIONS),
         )
         done = daily.refresh()
         told = append_history(spark, where, locations[STREAM_HISTORY], epoch_ms())
@@ -223,6 +225,9 @@ def plan_lines(made: CompactionPlan, tables: Sequence[TablePlan]) -> Iterator[st
                 f"{merge} table {table.name}  {count_text(found.files, 'file')}, {found.bytes / MEGABYTE:,.1f} MB. "
                 f"{count_is(found.old_files, 'old file')} deleted"
             )
+        if table.expired:
+            expired = f"{count_is(table.expired, 'row')} deleted, of days before {table.kept_from}"
+            yield f"expire  table {table.name}  {expired}"
         if table.warning is not None:
             yield f"warning table {table.name}: {table.warning}"
     retention = made.retention

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -247,6 +247,14 @@ def check_client_version() -> None:
     versions = {each.name: each.version for each in found}
     if len(set(versions.values())) != 1 and len({each.locate_file("") for each in found}) == 1:
         raise ImportError(f"pyspark and pyspark-client must be of one version, found {versions}")
+
+
+def noting(spark: SparkSession, note: str) -> AbstractContextManager[None]:
+    """Return a context whose commits have ``note`` in the tables' history, such as ``restore`` and an id.
+
+    By that it is known as a change of ours.
+    """
+    return temporary_settings(spark, {"spark.databricks.delta.commitInfo.userMetadata": note})
 
 
 @contextmanager

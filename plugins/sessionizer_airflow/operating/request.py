@@ -140,7 +140,7 @@ def id_of_run(run_id: str, asked_at: datetime) -> str:
 
 def form_of_run(context: Mapping[str, Any] | Context) -> Mapping[str, Any]:
     """Return the form that the task works by: its own, or that of the run."""
-    form: Mapping[str, Any] | None = getattr(context["task"], "form", None)
+    form: Mapping[str, Any] | None = getattr(context.get("task"), "form", None)
     return context["params"] if form is None else form
 
 

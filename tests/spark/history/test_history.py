@@ -1,6 +1,7 @@
 """``sessionizer history`` on real files: the stream's mapping and guard before the sessions."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,22 @@ def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport)
     assert done is not None
     assert done.rebuilt
     assert {key: row.sessions for key, row in rows_of(report).items()} == {(MONDAY, "acme"): 2, (TUESDAY, "acme"): 2}
+
+
+def test_days_whose_sessions_have_left_stay_as_they_were_counted(report: DailyReport) -> None:
+    land(report, ("acme", MONDAY, 100, "gap"), ("acme", TUESDAY, 7, "gap"))
+    assert report.refresh() is not None
+    DeltaTable.forPath(report.spark, report.sessions).delete(f"date < date'{TUESDAY}'")
+    land(report, ("acme", MONDAY, 1, "gap"), ("acme", TUESDAY, 8, "gap"))
+    later = replace(report, kept_from=TUESDAY)
+    for rebuilt in (True, False):
+        done = later.refresh()
+        assert done is not None
+        assert (done.rebuilt, MONDAY in done.dates) == (rebuilt, False)
+        assert {key: row.sessions for key, row in rows_of(report).items()} == {
+            (MONDAY, "acme"): 1,
+            (TUESDAY, "acme"): 2,
+        }
 
 
 FIRST_HOUR = 1_790_000_000_000 // HOUR

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from sessionizer.spark.sinks.tables import ensure_table
 from sessionizer.spark.state.restores.table_rows import count_changes, delete_rows
 from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.state.lineages.origin import BatchRange, Segment
+from sessionizer.state.lineages.table_changes import list_changes_after
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 OWNER = "clicks@0123456789abcdef"
@@ -96,6 +98,20 @@ def test_old_files_go_after_their_time_alone(spark: SparkSession, table: Streame
     assert compact_table(spark, plan, NONE_KEPT).deleted == BATCHES
     assert files() == 1
     assert batches_in(spark, table) == list(range(BATCHES))
+
+
+def test_rows_leave_after_the_day_that_the_spec_says(spark: SparkSession, table: StreamedTable) -> None:
+    today = datetime.now(UTC).date()
+    DeltaTable.forPath(spark, table.location).update("batch_id < 2", {"date": "current_date() - 30"})
+    found = {}
+    for day in (today - timedelta(days=31), today - timedelta(days=29)):
+        (plan,) = plan_tables(spark, [OwnedTable(table.name, table.location, OWNER, day)], WEEK_AND_MORE)
+        version = int(DeltaTable.forPath(spark, table.location).history(1).collect()[0].version)
+        compact_table(spark, plan, WEEK_AND_MORE)
+        found[plan.expired] = batches_in(spark, table)
+    assert found == {0: [0, 1, 2, 3, 4], 2: [2, 3, 4]}
+    assert plan_tables(spark, [OwnedTable(table.name, table.location, OWNER, day)], WEEK_AND_MORE)[0].expired == 0
+    assert list_changes_after(Path(table.location), table.name, version, {"first"})[1] == [], "it is a change of ours"
 
 
 def test_a_table_that_batches_replace_only_loses_its_old_files(spark: SparkSession, table: StreamedTable) -> None:

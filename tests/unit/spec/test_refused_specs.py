@@ -92,6 +92,7 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"sink/table": "web.sessions; DROP TABLE x"}, "sink.table", "'web.sessions; DROP TABLE x'", "schema.table"),
     ({"sink/table": "Web.Sessions"}, "sink.table", "'Web.Sessions'", "lower-case"),
     ({"sink/table": "a.lake.web.sessions"}, "sink.table", "'a.lake.web.sessions'", "catalog.schema.table"),
+    ({"retention/quarantine": "23 hours"}, "retention.quarantine", "'23 hours'", "at least 1 day"),
     ({"compaction/keep": "59 minutes"}, "compaction.keep", "'59 minutes'", "at least 1 hour"),
     ({"savepoints/evry": "1 hour"}, "savepoints.evry", "'1 hour'", "Did you mean 'every'"),
     ({"upgrades/window": "Sunday"}, "upgrades.window", "'Sunday'", "'Sun 03:00-05:00'"),

@@ -214,6 +214,7 @@ BLOCKS = [
     ("sink.", "Sink"),
     ("savepoints.", "Savepoints"),
     ("compaction.", "Compaction"),
+    ("retention.", "Retention"),
     ("upgrades.", "Upgrades"),
     ("source.", "FilesSource"),
     ("source.", "DeltaSource"),

@@ -65,7 +65,8 @@ class RefreshedDays:
 class DailyReport:
     """A report. ``sessions``, ``daily``: locations of the tables. ``measures``: names of the stream's measures.
 
-    ``bookmarks``: the folder with the position up to which ``sessions`` was read.
+    ``bookmarks``: the folder with the position up to which ``sessions`` was read. ``kept_from``: the day (UTC) before
+    which sessions leave. Days before it stay as they are.
     """
 
     spark: SparkSession
@@ -73,6 +74,7 @@ class DailyReport:
     daily: str
     measures: tuple[str, ...]
     bookmarks: DataPath
+    kept_from: date | None = None
 
     def refresh(self) -> RefreshedDays | None:
         """Bring ``daily`` up to date, None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
@@ -89,7 +91,7 @@ class DailyReport:
             remove_tree(bookmark)
             dates, rebuilt = self._follow(bookmark), True
         if rebuilt and not dates:  # a restore deleted all sessions, and no batch has replaced the days
-            DeltaTable.forPath(self.spark, self.daily).delete()
+            DeltaTable.forPath(self.spark, self.daily).delete(self._still_kept())
         return RefreshedDays(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
 
     def _follow(self, bookmark: DataPath) -> set[date]:
@@ -97,7 +99,7 @@ class DailyReport:
         touched: set[date] = set()
 
         def rewrite(new: DataFrame, batch_id: int) -> None:
-            dates = {row.date for row in new.select("date").distinct().collect()}
+            dates = {row.date for row in new.where(self._still_kept()).select("date").distinct().collect()}
             self._rewrite(dates, everything=batch_id == 0)
             touched.update(dates)
 
@@ -111,10 +113,15 @@ class DailyReport:
             return
         sessions = self.spark.read.format("delta").load(self.sessions).where(_is_one_of(dates))
         writer = self._summarize_days(sessions).write.format("delta").mode("overwrite").option("mergeSchema", "true")
-        if not everything:
-            listed = ", ".join(f"'{day.isoformat()}'" for day in sorted(dates))
-            writer = writer.option("replaceWhere", f"date in ({listed})")
+        listed = ", ".join(f"'{day.isoformat()}'" for day in sorted(dates))
+        replaced = self._still_kept() if everything else f"date in ({listed})"
+        if not everything or self.kept_from is not None:
+            writer = writer.option("replaceWhere", replaced)
         retry_conflicts(lambda: writer.save(self.daily))  # a compaction may replace the same files
+
+    def _still_kept(self) -> str:
+        """Return the condition of the days that are computed from sessions."""
+        return "true" if self.kept_from is None else f"date >= date'{self.kept_from.isoformat()}'"
 
     def _summarize_days(self, sessions: DataFrame) -> DataFrame:
         reasons = [F.count_if(F.col("close_reason") == reason).alias(f"ended_by_{reason}") for reason in CloseReason]

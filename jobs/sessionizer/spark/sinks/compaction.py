@@ -1,23 +1,27 @@
 """Compaction of a Delta table beside its writer: small files become large ones, then old files are deleted.
 
-Neither changes a row. Of two changes that replace the same files Delta refuses the later one. A batch of the stream
-only adds files, so neither stops the other. A command that deletes rows is tried again (``retry_conflicts``).
+Before that, rows leave whose days are over by ``retention``. The rest changes no row. Of two changes that replace the
+same files Delta refuses the later one. A batch of the stream only adds files, so neither stops the other. A command
+that deletes rows is tried again (``retry_conflicts``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from sessionizer.home.names import OPEN_SESSIONS
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import OPEN_SESSIONS, mint_id
 from sessionizer.spark.failures.query_failure import CONFLICTS, retry_conflicts
 from sessionizer.spark.internals.delta_log import table_property
-from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import OWNER, table_exists
 
 if TYPE_CHECKING:
@@ -53,7 +57,10 @@ class TableFiles:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """Plan for one table. ``skipped``: why nothing is done. ``warning``: what a user should change."""
+    """Plan for one table. ``skipped``: why nothing is done. ``warning``: what a user should change.
+
+    ``kept_from``: the day (UTC) before which ``expired`` rows leave.
+    """
 
     name: str
     location: str
@@ -61,6 +68,8 @@ class TablePlan:
     skipped: str | None = None
     merges: bool = True
     warning: str | None = None
+    kept_from: date | None = None
+    expired: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,8 @@ def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) ->
     A killed run leaves the table as it was, or merged. Raises Spark's errors.
     """
     assert plan.found is not None  # noqa: S101  such a plan has figures
+    if plan.expired and plan.kept_from is not None:
+        delete_expired(spark, plan.location, plan.kept_from)
     overtaken = plan.merges and not _merge(spark, plan.location)
     found = _measure(spark, plan.location, retention)
     if found.old_files:  # else two commits would say that nothing was deleted
@@ -112,9 +123,26 @@ def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> Table
     log_store = f"spark.delta.logStore.{place.location.partition(':')[0]}.impl"
     if place.location.startswith(_S3) and spark.sparkContext.getConf().get(log_store) is None:
         merges, warning = False, "its log on S3 takes one writer: set spark.delta.logStore.s3.impl to merge its files"
+    found, expired = _measure(spark, place.location, retention), 0
+    if place.kept_from is not None:
+        rows = spark.read.format("delta").load(place.location)
+        expired = rows.where(F.col("date") < place.kept_from).count()
     return TablePlan(
-        place.name, place.location, _measure(spark, place.location, retention), merges=merges, warning=warning
+        place.name,
+        place.location,
+        found,
+        merges=merges,
+        warning=warning,
+        kept_from=place.kept_from,
+        expired=expired,
     )
+
+
+def delete_expired(spark: SparkSession, location: str, kept_from: date) -> None:
+    """Delete the rows of the days before ``kept_from``. A command may change the same files meanwhile."""
+    table = DeltaTable.forPath(spark, location)
+    with noting(spark, f"compact {mint_id(epoch_ms())}"):
+        retry_conflicts(lambda: table.delete(F.col("date") < kept_from))
 
 
 def _merge(spark: SparkSession, location: str) -> bool:

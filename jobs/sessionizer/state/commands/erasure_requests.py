@@ -1,4 +1,4 @@
-"""Table of requests to erase people: who is asked for, in which stream, since when, and where it is done. Pure.
+"""Table of requests to erase people: people, streams, and the moments when it was done. Pure.
 
 A row asks for a value of the column ``key`` or ``client``. Its other columns may be left out: ``stream`` (null: every
 stream), ``requested_at`` (timestamp; null: since ever), and ``done`` (a map of the streams that have erased it, with

@@ -10,8 +10,9 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Final
 
 from sessionizer.checkpoint.log_entries import commit_log, read_last_commit, read_planned_batch
@@ -173,11 +174,15 @@ def _old_checkpoint(home: StreamHome, lineage: str, needed: str | None) -> OldCh
 
 @dataclass(frozen=True, slots=True)
 class OwnedTable:
-    """A table of the stream, which may not be there, and the ``owner`` that alone may write it."""
+    """A table of the stream, which may not be there, and the ``owner`` that alone may write it.
+
+    ``kept_from``: the day (UTC) before which rows leave, None if they stay.
+    """
 
     name: str
     location: str
     owner: str
+    kept_from: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +229,7 @@ def plan_compaction(home: StreamHome, spec: StreamSpec, elsewhere: Sequence[Data
     expired = plan_for_scheduled(home, spec.savepoints, now)[1] if spec.savepoints.every_ms is not None else ()
     return CompactionPlan(
         stream=home.name,
-        tables=tuple(_places(home, folder)),
+        tables=tuple(_places(home, folder, kept_days(spec, now))),
         retention=decide_retention(keep_ms, find_needed_versions(savepoints), now),
         checkpoints=tuple(judge_checkpoints(home, keep_ms, now)),
         savepoints=tuple(expired),
@@ -249,8 +254,18 @@ def judge_compaction(home: StreamHome, every_ms: int, now: int) -> Judgement:
     )
 
 
-def _places(home: StreamHome, folder: str | None) -> list[OwnedTable]:
+def kept_days(spec: StreamSpec, now: int) -> dict[str, date]:
+    """Return the day (UTC) of each table before which its rows leave at ``now`` (epoch ms). Pure."""
+    ages = spec.retention.ages
+    return {table: datetime.fromtimestamp((now - age) / 1000, UTC).date() for table, age in ages.items()}
+
+
+def _places(home: StreamHome, folder: str | None, kept_from: Mapping[str, date]) -> list[OwnedTable]:
     """Return the tables in the folder that the stream writes to, and in each that it wrote to before."""
     owner = owner_name(home.name, home.control_base)
     folders = dict.fromkeys((folder, *sink_folders(home, origins_of(home))))
-    return [OwnedTable(name, home.table_locations(each)[name], owner) for each in folders for name in TABLES]
+    return [
+        OwnedTable(name, home.table_locations(each)[name], owner, kept_from.get(name))
+        for each in folders
+        for name in TABLES
+    ]

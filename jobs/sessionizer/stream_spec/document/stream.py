@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field, model_validator
 
 from sessionizer.home.clock import HOUR, SECOND
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.stream_spec.document.names import (
     COLUMN_NAMES_SCHEMA,
     MILLISECONDS_OF,
@@ -312,6 +313,41 @@ class Compaction(Section):
         return self
 
 
+class Retention(Section):
+    """Ages after which rows leave the tables, by compactions. It has no effect on what a batch makes."""
+
+    sessions_ms: Duration | None = Field(
+        default=None,
+        alias="sessions",
+        description="Age of the first event (duration) after whose day a session leaves. null: it stays.",
+        examples=["400 days"],
+    )
+    late_events_ms: Duration | None = Field(
+        default=None,
+        alias="late_events",
+        description="Age (duration) after whose day a late event leaves. null: it stays.",
+    )
+    quarantine_ms: Duration | None = Field(
+        default=None,
+        alias="quarantine",
+        description="Time in quarantine (duration) after whose day a row leaves. null: it stays.",
+        examples=["30 days"],
+    )
+
+    @model_validator(mode="after")
+    def _is_a_day(self) -> Self:
+        for name, kept_ms in self.ages.items():
+            if kept_ms < MILLISECONDS_OF["day"]:
+                raise refusal(format_duration(kept_ms), "at least 1 day, because rows leave by whole days", name)
+        return self
+
+    @property
+    def ages(self) -> dict[str, int]:
+        """Age in ms by the names of the tables whose rows leave."""
+        found = {SESSIONS: self.sessions_ms, LATE_EVENTS: self.late_events_ms, QUARANTINE: self.quarantine_ms}
+        return {name: kept_ms for name, kept_ms in found.items() if kept_ms is not None}
+
+
 class StreamSpec(Section):
     """A stream: its source, the meaning of its rows, the end of its sessions, and its measures."""
 
@@ -346,6 +382,9 @@ class StreamSpec(Section):
     )
     compaction: Annotated[Compaction, BESIDE_THE_STREAM] = Field(
         default_factory=lambda: Compaction.model_validate({}), description="Scheduled work that keeps the tables small."
+    )
+    retention: Annotated[Retention, BESIDE_THE_STREAM] = Field(
+        default_factory=lambda: Retention.model_validate({}), description="When rows leave the tables."
     )
     upgrades: Annotated[Upgrades, BESIDE_THE_STREAM] = Field(
         default_factory=lambda: Upgrades.model_validate({}),

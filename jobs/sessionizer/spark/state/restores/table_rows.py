@@ -23,7 +23,7 @@ from sessionizer.spark.failures.query_failure import retry_conflicts, store_fail
 from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.table_changes import OF_OPERATION
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sessionizer.inspection.inspect import Inspection
 
 
-_NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _ANY_AGE: Final = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 """By default Delta refuses a version older than 7 days, even if all its files are there. A savepoint may be older."""
 _WROTE: Final = ["lineage", "batch_id"]
@@ -106,7 +105,7 @@ def delete_rows(
         permit()
         DeltaTable.forPath(spark, table.location).delete(_changes_of(spark, [table], changes).deleted_rows)
 
-    with temporary_settings(spark, {_NOTE: note}):
+    with noting(spark, note):
         retry_conflicts(delete)
 
 
@@ -145,7 +144,7 @@ def _bring_back(
     note: str,
 ) -> None:
     """Append the missing rows. The table takes the transaction once: a process that was overtaken adds nothing."""
-    with temporary_settings(spark, {_NOTE: note}):
+    with noting(spark, note):
         write_once(_coming_back(spark, table, changes), table.location, transaction, permit)
 
 
