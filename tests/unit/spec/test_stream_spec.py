@@ -214,7 +214,7 @@ BLOCKS = [
     ("sink.", "Sink"),
     ("savepoints.", "Savepoints"),
     ("compaction.", "Compaction"),
-    ("retention.", "Retention"),
+    ("retention.", "RowAges"),
     ("upgrades.", "Upgrades"),
     ("source.", "FilesSource"),
     ("source.", "DeltaSource"),

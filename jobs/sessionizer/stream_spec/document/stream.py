@@ -313,7 +313,7 @@ class Compaction(Section):
         return self
 
 
-class Retention(Section):
+class RowAges(Section):
     """Ages after which rows leave the tables, by compactions. It has no effect on what a batch makes."""
 
     sessions_ms: Duration | None = Field(
@@ -383,8 +383,8 @@ class StreamSpec(Section):
     compaction: Annotated[Compaction, BESIDE_THE_STREAM] = Field(
         default_factory=lambda: Compaction.model_validate({}), description="Scheduled work that keeps the tables small."
     )
-    retention: Annotated[Retention, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: Retention.model_validate({}), description="When rows leave the tables."
+    retention: Annotated[RowAges, BESIDE_THE_STREAM] = Field(
+        default_factory=lambda: RowAges.model_validate({}), description="When rows leave the tables."
     )
     upgrades: Annotated[Upgrades, BESIDE_THE_STREAM] = Field(
         default_factory=lambda: Upgrades.model_validate({}),
