@@ -186,16 +186,13 @@ def _extract(ref: str, folder: Path, place: Path) -> None:
     listed = _git(folder, "ls-tree", "--name-only", commit, "--full-tree", "-r") or b""
     names = listed.decode().splitlines()
     root = _top(folder)
-    wanted = [each for each in (*_NEEDED, _prefix(folder)) if each and any(_is_in(name, each) for name in names)]
+    inside = [f"{name}/" for name in names]
+    wanted = [each for each in (*_NEEDED, _prefix(folder)) if each and any(n.startswith(f"{each}/") for n in inside)]
     archive = _git(root, "archive", "--format=tar", commit, "--", *dict.fromkeys(wanted)) if wanted else None
     if archive is None:
         raise _unusable(ref, "it has no specs and no code: give another ref")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(place, filter="data")
-
-
-def _is_in(name: str, folder: str) -> bool:
-    return name == folder or name.startswith(f"{folder}/")
 
 
 def _prefix(folder: Path) -> str:

@@ -65,7 +65,8 @@ def table_place(name: str, path: str, catalog_name: str | None = None) -> TableP
     question = QUESTIONS[name]
     query = question.format(table=name)
     duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
-    polars = f"print({_frame_of_polars(path)}.sql({_rewrite_for_polars(query, name)!r}).collect())"
+    in_polars = query.replace(f"from {name}", "from self")  # the name of a lazy frame for itself
+    polars = f"print({_frame_of_polars(path)}.sql({in_polars!r}).collect())"
     return TablePlace(
         name=name,
         path=path,
@@ -88,11 +89,6 @@ def _frame_of_polars(path: str) -> str:
     if path.startswith("hdfs://"):
         return f"pl.from_arrow(deltalake.DeltaTable({path!r}).to_pyarrow_table()).lazy()"
     return f"pl.scan_delta({path!r})"
-
-
-def _rewrite_for_polars(query: str, name: str) -> str:
-    """Rewrite the query for Polars, where a lazy frame calls itself ``self``."""
-    return query.replace(f"from {name}", "from self")
 
 
 def _python(program: str) -> str:

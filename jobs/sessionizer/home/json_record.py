@@ -25,7 +25,6 @@ FORMAT: Final = "format"
 WRITER: Final = "writer"
 UNSTAMPED: Final = 1
 """The format of a file without a stamp, as the first releases wrote it."""
-_TYPED_DIGITS: Final = 16
 
 
 def add_stamp(content: Mapping[str, object], format_number: int = UNSTAMPED) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def typed_digest(decided: Mapping[str, object]) -> str:
 
     That is long enough that no text matches by chance.
     """
-    return json_digest(decided)[:_TYPED_DIGITS]
+    return json_digest(decided)[:16]
 
 
 Value = TypeVar("Value")

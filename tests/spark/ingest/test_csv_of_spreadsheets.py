@@ -127,6 +127,13 @@ def test_a_history_with_another_header_is_refused_by_name(spark: SparkSession, t
     assert refused.value.file.endswith("/other.csv")
 
 
+@pytest.mark.parametrize("name", ["page", "a page", "a.b", "größe"])
+def test_a_column_of_lines_in_quotes_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    feed(tmp_path, 'u,"two\nlines"\n')
+    (row,) = read(spark, tmp_path, csv_source(f"user string, `{name}` string", multiLine=True))
+    assert (row["user"], row[name], row[FAULT]) == ("u", "two\nlines", None)
+
+
 @pytest.mark.parametrize(
     ("options", "content", "value"),
     [

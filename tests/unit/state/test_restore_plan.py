@@ -63,6 +63,12 @@ def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], Non
     assert PLAN.days == ("2026-11-22", "2026-11-23")
 
 
+def test_a_table_of_two_folders_is_told_with_each_place() -> None:
+    moved = [RowsOfTable("sessions", f"{folder}/sessions", {"2026-11-22": 1}) for folder in ("/old", "/new")]
+    *told, _ = consequences(moved, Replay("files"))
+    assert [line.split(": ")[0] for line in told] == ["  sessions at /old/sessions", "  sessions at /new/sessions"]
+
+
 def test_a_lineage_without_a_checkpoint_is_left_by_no_batch() -> None:
     left = next(line for line in replace(PLAN, newest_batch=-1).lines() if line.startswith("  from"))
     assert "-1" not in left

@@ -308,7 +308,8 @@ def _state(known: DriverStatus, stall: Stall | None, limits: Timeouts) -> State:
         return _state_before_lease(known, limits)
     if known.lease.vacancy is Vacancy.RELEASED:
         return State.STOPPED
-    if _is_gone(known, known.lease):
+    # a driver that was fenced and cannot be seen from here was killed by the cluster
+    if known.alive is False or (known.lease.vacancy is Vacancy.FENCED and known.alive is None):
         return State.VANISHED
     if stall is not None:
         return State.STALLED
@@ -319,11 +320,6 @@ def _state_before_lease(known: DriverStatus, limits: Timeouts) -> State:
     if known.launch is None:
         return State.NEVER_STARTED
     return State.STARTING if known.at - known.launch.at <= limits.startup_grace_ms else State.VANISHED
-
-
-def _is_gone(known: DriverStatus, lease: LeaseRecord) -> bool:
-    # A driver that was fenced and cannot be seen from here was killed by the cluster.
-    return known.alive is False or (lease.vacancy is Vacancy.FENCED and known.alive is None)
 
 
 def _stall(lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, limits: Timeouts) -> Stall | None:

@@ -98,14 +98,11 @@ class ErasedKeys:
 
     def are_in_text(self, text: str) -> bool:
         """Whether a ``text`` holds an erased value, whole and between blanks, quotes or punctuation."""
-        return any(self.has(each, token) for token in _tokens(text) for each in self.erasures)
+        tokens = {token for found in _TOKEN.findall(text) for token in (found, *found.split(":"))}
+        return any(self.has(each, token) for token in tokens for each in self.erasures)
 
 
 NOBODY_ERASED: Final = ErasedKeys()
-
-
-def _tokens(text: str) -> set[str]:
-    return {token for found in _TOKEN.findall(text) for token in (found, *found.split(":"))}
 
 
 @lru_cache(maxsize=64)

@@ -77,14 +77,10 @@ def require_no_text_moment(aggregated: DataFrame) -> None:
 def try_column(column: Column, spark: SparkSession) -> Column:
     """Return ``column``, null where evaluating it fails. Raises PrivateDoorBroken."""
     if plain():
-        return F.when(_can_be_evaluated(column), column)
+        # the size of an array is not known to Spark before it has made the array, whatever is in it
+        return F.when(F.try_add(F.lit(_SOME_DAY), F.size(F.array(column))).isNotNull(), column)
     with door(DOOR):
         return column_of(spark, catalyst(spark, "TryEval")(expression_of(spark, column)))
-
-
-def _can_be_evaluated(column: Column) -> Column:
-    # the size of an array is not known to Spark before it has made the array, whatever is in it
-    return F.try_add(F.lit(_SOME_DAY), F.size(F.array(column))).isNotNull()
 
 
 class _Moments:
