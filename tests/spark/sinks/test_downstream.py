@@ -1,0 +1,129 @@
+"""Readers of docs/reading-tables.md, each in step with the table through a restore and its rollback.
+
+What runs is the code of the page: the copy by MERGE, and the dbt model.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import duckdb
+import polars
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from sessionizer.control.execution import execute
+from sessionizer.home.roots import uri_of
+from sessionizer.spark.sinks.tables import have_tables
+from sessionizer.spark.state.commands.restores import RollbackRunner
+from sessionizer.state.commands.restores import Rollback
+from support.places import REPOSITORY, mounted
+from support.processes.in_process import catch_up
+from support.releases.environments import UV
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
+from support.verbs.scene_verbs import approved
+
+PAGE = (REPOSITORY / "docs" / "reading-tables.md").read_text()
+WHERE = "/srv/sessionizer/streams/web/tables/sessions"
+"""The place of the table on the page."""
+OF_A_ROW = ("session_id", "lineage", "batch_id")
+Rows = set[tuple[Any, ...]]
+Reader = Callable[[], Rows]
+
+
+def blocks(heading: str, kind: str) -> list[str]:
+    """The blocks of code of a kind below a heading of the page."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL)
+
+
+def copy_by_merge(spark: SparkSession, stage: Stage, folder: Path) -> Reader:
+    sessions, mine = uri_of(stage.table("sessions")), str(folder / "mine")
+    spark.read.format("delta").load(sessions).limit(0).write.format("delta").save(mine)
+    (code,) = blocks("A copy of your own", "python")
+    once = code.replace(".start()", ".trigger(availableNow=True).start().awaitTermination()")
+    assert once != code
+    names = {"spark": spark, "SESSIONS": sessions, "MINE": mine, "CHECKPOINT": str(folder / "checkpoint")}
+
+    def read() -> Rows:
+        exec(once, names)  # noqa: S102  the code of the page
+        return {(*row,) for row in spark.read.format("delta").load(mine).select(*OF_A_ROW).collect()}
+
+    return read
+
+
+def dbt_model(stage: Stage, folder: Path) -> Reader:
+    # 1.12 has a part in Rust, which not every machine can build
+    packages = ("dbt-core<1.12", "dbt-duckdb", "deltalake", "pyarrow", f"duckdb=={duckdb.__version__}")
+    subprocess.run([UV, "venv", "--quiet", folder / "env"], check=True)
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", folder / "env/bin/python", *packages], check=True)
+    profiles, sources = blocks("A dbt model", "yaml")
+    (model,) = blocks("A dbt model", "sql")
+    (folder / "models").mkdir()
+    (folder / "profiles.yml").write_text(profiles)
+    (folder / "models" / "sources.yml").write_text(sources.replace(WHERE, str(mounted(stage.table("sessions")))))
+    (folder / "models" / "visits.sql").write_text(model)
+    (folder / "dbt_project.yml").write_text(yaml.safe_dump({"name": "visits", "version": "1", "profile": "visits"}))
+
+    def read() -> Rows:
+        done = subprocess.run(
+            [folder / "env/bin/dbt", "run", "--profiles-dir", "."],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        with duckdb.connect(str(folder / "visits.duckdb"), read_only=True) as database:
+            return {*database.table("visits").select(*OF_A_ROW).fetchall()}
+
+    return read
+
+
+def rows_of(stage: Stage) -> Rows:
+    """The rows of the table, which DuckDB and Polars see alike."""
+    place = str(mounted(stage.table("sessions")))
+    sessions = deltalake.DeltaTable(place).to_pyarrow_table()
+    found = {*duckdb.from_arrow(sessions).select(*OF_A_ROW).fetchall()}
+    assert found == {*polars.read_delta(place).select(OF_A_ROW).iter_rows()}
+    return found
+
+
+@pytest.mark.long
+def test_each_reader_of_the_page_follows_a_restore_and_its_rollback(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path / "stream", {**clicks_spec(), "sink": {"change_feed": True}})
+    files = write_click_files(stage.feed, FILES, rate=12)
+    catch_up(spark, stage)
+    have_tables(spark, stage.stream_home, stage.spec(), ())  # as the start of a driver does: it turns the feed on
+    readers: dict[str, Reader] = {}
+    for name, make in (
+        ("merge", lambda folder: copy_by_merge(spark, stage, folder)),
+        ("dbt", lambda folder: dbt_model(stage, folder)),
+    ):
+        (tmp_path / name).mkdir()
+        readers[name] = make(tmp_path / name)
+
+    def follow() -> Rows:
+        found = rows_of(stage)
+        for name, read in readers.items():
+            assert read() == found, name
+        return found
+
+    first = follow()
+    restored = Restored.saved(spark, stage, SAVED_AFTER, files)
+    restored.restore()
+    kept = follow()
+    assert kept < first, "a restore deletes rows"
+    catch_up(spark, stage)
+    again = follow()
+    assert kept < again
+    assert again != first, "they are of another lineage"
+    runner = RollbackRunner(spark=spark, home=stage.stream_home, command=Rollback())
+    execute(approved(stage.stream_home, Rollback.name, runner.look()), runner)
+    assert follow() == first, "a rollback brings them back"
