@@ -4,6 +4,7 @@ import logging
 import os
 import string
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Self
@@ -23,7 +24,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval, withdraw_list_approval
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Difference, describe_differences, describe_hindrance
-from sessionizer.deployment.waiting import find_waiting
+from sessionizer.deployment.waiting import Pace, find_waiting
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -246,11 +247,11 @@ def body_of_list(listed: Iterable[Mapping[str, Any]], patience_ms: int) -> str:
         else:
             left.append(f"- {_plain(stream)}: {_plain(each['counts'])}. Run `sessionizer upgrade {stream}`")
     not_here = "Not in this list, because a user must accept or settle a difference:\n\n" + "\n".join(left) + "\n\n"
-    patience = format_duration(patience_ms)
+    patience, failures = format_duration(patience_ms), count_text(Pace.from_environment().stop_after, "failure")
     return (
         f"{''.join(blocks)}\n{not_here if left else ''}"
-        f"**Approve** begins these upgrades wave by wave in the next {patience}. None begins after a failure. A stream "
-        "whose spec or release has changed by then asks anew. "
+        f"**Approve** begins these upgrades wave by wave in the next {patience}. None begins after {failures}. A "
+        "stream whose spec or release has changed by then asks anew. "
         f"**Reject**, or no answer in {patience}, changes nothing.\n"
     )
 
@@ -262,26 +263,12 @@ class TellApprovers(BaseNotifier):
         """Send the alert. Never raises."""
         task = context["task"]
         assert isinstance(task, ApprovalTask)  # noqa: S101  it is theirs
-        notify(approval_alert(task.asked_of(context), task.subject, link_to(task, context)), log.warning)
-
-
-def link_to(task: ApprovalOperator, context: Context) -> str | None:
-    """Return the address at which users answer the plan. None if Airflow does not know its own address."""
-    try:
-        return task.generate_link_to_ui_from_context(context=context)
-    except ValueError:
-        return None
-
-
-def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
-    """Make the alert that a plan waits for a user."""
-    where = link or "Required Actions in Airflow"
-    return Alert(
-        stream=stream,
-        kind=AlertKind.WANTS_APPROVAL,
-        reason=subject.rstrip("?"),
-        what_to_do=f"read the plan, then approve or reject it: {where}",
-    )
+        link = None
+        with suppress(ValueError):  # Airflow may not know its own address
+            link = task.generate_link_to_ui_from_context(context=context)
+        what_to_do = f"read the plan, then approve or reject it: {link or 'Required Actions in Airflow'}"
+        kind, reason = AlertKind.WANTS_APPROVAL, task.subject.rstrip("?")
+        notify(Alert(stream=task.asked_of(context), kind=kind, reason=reason, what_to_do=what_to_do), log.warning)
 
 
 def plan_for_page(plan: OperationRecord) -> dict[str, Any]:
