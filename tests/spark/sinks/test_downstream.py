@@ -69,7 +69,7 @@ def dbt_model(stage: Stage, folder: Path) -> Reader:
     (folder / "profiles.yml").write_text(profiles)
     (folder / "models" / "sources.yml").write_text(sources.replace(WHERE, str(mounted(stage.table("sessions")))))
     (folder / "models" / "visits.sql").write_text(model)
-    (folder / "dbt_project.yml").write_text(yaml.safe_dump({"name": "visits", "version": "1", "profile": "visits"}))
+    (folder / "dbt_project.yml").write_text(yaml.safe_dump({"name": "visits", "version": "1.0", "profile": "visits"}))
 
     def read() -> Rows:
         done = subprocess.run(
