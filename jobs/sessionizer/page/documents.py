@@ -85,7 +85,8 @@ def describe_turn(turn: Turn, view: StreamView, chosen: NextUpgrades, failed: in
     if turn.state is UpgradeState.WAITS and turn.stream in chosen.begin:
         why = "begins within five minutes"
     elif turn.state is UpgradeState.WAITS:
-        why = "does not begin, because an upgrade failed" if failed >= pace.stop_after else "waits for its turn"
+        mended = "begins once a failed upgrade is mended and its run cleared"
+        why = mended if failed >= pace.stop_after else "waits for its turn"
     elif turn.state is UpgradeState.RUNS:
         asks = "a user is asked" if turn.asks else "until its stream works"
         why = f"has reached: {view.pending.reached.replace('_', ' ')}" if view.pending else asks

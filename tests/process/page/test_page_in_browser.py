@@ -217,7 +217,7 @@ def test_upgrades_of_a_list_are_followed_wave_by_wave(tmp_path: Path) -> None:
         states[run] = "success"
         wait_for_waves(browser, ["done", "waits begins within five minutes", "waits waits for its turn"])
         states[begin("beta")] = "failed"
-        held = "does not begin, because an upgrade failed"
+        held = "begins once a failed upgrade is mended and its run cleared"
         browser.wait_for_text(held)
         for width, height in ((375, 800), (768, 1024), (1440, 900)):
             browser.show_as(width, height)
