@@ -94,3 +94,12 @@ def test_parquet(spark: SparkSession, sample: Path) -> None:
     spec, shown = drafted(spark, sample)
     assert (spec.mapping.key, spec.mapping.event_time, spec.mapping.event_id) == ("user", "at", "id")
     assert len(shown.events) == 4
+
+
+def test_other_files_of_the_folder_do_not_count(spark: SparkSession, sample: Path) -> None:
+    (sample / "haproxy.csv").write_text(HAPROXY)
+    spec, _ = drafted(spark, sample)
+    (sample / "env").mkdir()
+    for number in range(1_001):
+        (sample / "env" / f"{number}.py").touch()
+    assert len(preview(spark, spec, sample.parent).events) == 3

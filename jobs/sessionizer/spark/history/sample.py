@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -144,7 +145,10 @@ def preview(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> Sampl
         return SamplePreview([], None, [])
     if spec.source.format == "files":
         folder = folder_at(resolve_place(spec.source.path, platform_home), "source.path")
-        if sum(1 for _ in islice(files_below(folder), _MANY + 1)) > _MANY:
+        pattern = spec.source.options.get("pathGlobFilter", "*")
+        # braces are a word of Hadoop's patterns alone
+        fitting = (file for file in files_below(folder) if "{" in pattern or fnmatch(file.name, pattern))
+        if sum(1 for _ in islice(fitting, _MANY + 1)) > _MANY:
             raise SessionizerError(f"its folder has more than {count_text(_MANY, 'file')}, and each would be looked at")
     rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=False)
     guarded = guard(rows.limit(SHOWN).localCheckpoint(), spec)
