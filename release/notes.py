@@ -1,7 +1,11 @@
-"""Notes of a release, out of the changelog: ``notes.py CHANGELOG.md VERSION`` prints the section of the version."""
+"""Notes of a release, out of the changelog: ``notes.py CHANGELOG.md VERSION`` prints the section of the version.
+
+Links to files lead to the repository at ``REPOSITORY_URL``, because notes are read without the files beside them.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,4 +20,7 @@ def notes_of(changelog: str, version: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(notes_of(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[2]))
+    from metadata import VARIABLE, readme_for_index
+
+    notes = notes_of(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[2])
+    sys.stdout.write(readme_for_index(notes, os.environ.get(VARIABLE, "").rstrip("/"), f"v{sys.argv[2]}"))
