@@ -20,7 +20,7 @@ def notes_of(changelog: str, version: str) -> str:
 
 
 if __name__ == "__main__":
-    from metadata import VARIABLE, readme_for_index
+    from metadata import VARIABLE, readme_for_index  # type: ignore[import-not-found]  # beside this file
 
     notes = notes_of(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[2])
     sys.stdout.write(readme_for_index(notes, os.environ.get(VARIABLE, "").rstrip("/"), f"v{sys.argv[2]}"))

@@ -101,13 +101,9 @@ def test_each_reader_of_the_page_follows_a_restore_and_its_rollback(spark: Spark
     files = write_click_files(stage.feed, FILES, rate=12)
     catch_up(spark, stage)
     have_tables(spark, stage.stream_home, stage.spec(), ())  # as the start of a driver does: it turns the feed on
-    readers: dict[str, Reader] = {}
-    for name, make in (
-        ("merge", lambda folder: copy_by_merge(spark, stage, folder)),
-        ("dbt", lambda folder: dbt_model(stage, folder)),
-    ):
-        (tmp_path / name).mkdir()
-        readers[name] = make(tmp_path / name)
+    (tmp_path / "merge").mkdir()
+    (tmp_path / "dbt").mkdir()
+    readers = {"merge": copy_by_merge(spark, stage, tmp_path / "merge"), "dbt": dbt_model(stage, tmp_path / "dbt")}
 
     def follow() -> Rows:
         found = rows_of(stage)
