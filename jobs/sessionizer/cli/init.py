@@ -168,10 +168,9 @@ def _files_source(place: Path) -> tuple[SourceBlock, Read]:
     folder = place if place.is_dir() else place.parent
 
     def read(spark: SparkSession) -> tuple[list[SampleColumn], list[str]]:
-        from sessionizer.spark.history.sample import infer_columns, sample_columns  # noqa: PLC0415  fast --help
+        from sessionizer.spark.history.sample import sample_files  # noqa: PLC0415  fast --help
 
-        rows, columns = infer_columns(spark, files, folder, form)
-        return sample_columns(rows), columns
+        return sample_files(spark, files, folder, form)
 
     return form.source(str(folder), pattern), read
 
@@ -186,8 +185,8 @@ def _topic_source(
     block: dict[str, Any] = {"format": "kafka", "bootstrap_servers": parts[1], "topic": parts[2], "encoding": "json"}
     given = {"options": options, "options_from_environment": of_environment}
     block |= {field: dict(each.partition("=")[::2] for each in pairs) for field, pairs in given.items() if pairs}
-    any_columns = {"columns": "c string"}, {"key": "c", "event_time": "c", "event_id": "c"}
-    document = {"name": name, "source": {**block, **any_columns[0]}, "mapping": any_columns[1]}
+    mapping = dict.fromkeys(("key", "event_time", "event_id"), "c")
+    document = {"name": name, "source": {**block, "columns": "c string"}, "mapping": mapping}
     source: Any = parse_recorded_spec(document, Path("--topic")).source
 
     def read(spark: SparkSession) -> tuple[list[SampleColumn], list[str]]:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.cli.init import first_lines
-from sessionizer.spark.history.sample import SamplePreview, infer_columns, preview, sample_columns
+from sessionizer.spark.history.sample import SamplePreview, preview, sample_files
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.sample import Draft, Overrides, find_text_form, guess_mapping, guess_payload, spec_text
@@ -34,8 +34,7 @@ def drafted(spark: SparkSession, sample: Path, zone: str = "UTC") -> tuple[Strea
     """Guess a spec from the only file in a folder, check it as --deep does, and preview it."""
     (file,) = sample.iterdir()
     form = find_text_form(file.name, [] if file.suffix == ".parquet" else list(first_lines(file)))
-    rows, columns = infer_columns(spark, [file], sample, form)
-    found = sample_columns(rows)
+    found, columns = sample_files(spark, [file], sample, form)
     guesses = guess_mapping(found, Overrides(zone=zone))
     kept = guess_payload(found, guesses)
     spec_file = sample.parent / "visits.yaml"

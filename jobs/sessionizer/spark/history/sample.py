@@ -34,10 +34,10 @@ _MANY: Final = 1_000
 _CORRUPT: Final = "_corrupt_record"
 
 
-def infer_columns(
+def sample_files(
     spark: SparkSession, files: Sequence[Path], folder: Path, form: TextForm
-) -> tuple[DataFrame, list[str]]:
-    """Return the rows of ``files`` in ``folder``, and their columns as DDL, as Spark infers both.
+) -> tuple[list[SampleColumn], list[str]]:
+    """Return the columns of ``files`` in ``folder`` with their first values, and their DDL, as Spark infers both.
 
     Moments in CSV stay text, because the mapping says how they are read.
     """
@@ -55,7 +55,7 @@ def infer_columns(
         first = texts.limit(_SAMPLED).collect()
         kinds |= {name: "string" for name in texts.columns if any(_loses_zeros(row[name]) for row in first)}
         rows = texts.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in kinds.items()))
-    return rows, ddl_of(rows)
+    return sample_columns(rows), ddl_of(rows)
 
 
 def _type_of_csv(kind: DataType) -> str:
