@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer.errors import InvalidSpec
 from sessionizer_demo.local_airflow.parts import end_processes, family
 
 
@@ -33,6 +34,22 @@ def test_a_signal_ends_an_endless_feed_with_its_ground_truth(tmp_path: Path, num
     assert process.returncode == 0
     assert json.loads(printed)["rows"] == len(lines_of(tmp_path)) > 0
     assert visible_files(tmp_path) == sorted(tmp_path.iterdir())
+
+
+WITHOUT_KAFKA = """
+import sys
+sys.modules["confluent_kafka"] = None
+from sessionizer_demo.feed.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_feed_to_kafka_without_its_client_says_what_to_install() -> None:
+    command = [sys.executable, "-c", WITHOUT_KAFKA, "--to", "kafka", "--bootstrap-servers", "localhost:1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == InvalidSpec.exit_code
+    assert "Traceback" not in ended.stderr
+    assert "streaming-state[kafka]" in ended.stderr
 
 
 # Prints the pid of a child that stays with it and of one that has a session of its own, as drivers have.
