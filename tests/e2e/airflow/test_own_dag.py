@@ -16,7 +16,7 @@ from support.pages.page_user import OperateForm
 from support.places import REPOSITORY
 from support.processes.live_airflow import Platform
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
 
 SETTINGS = {
     "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
@@ -59,7 +59,7 @@ def run_of(platform: Platform, form: OperateForm, known: set[str]) -> str:
     def new() -> set[str]:
         return {str(run["dag_run_id"]) for run in platform.runs(form.dag)} - known
 
-    wait_until(lambda: bool(new()), 120, f"a run of {form.dag}")
+    wait_until(lambda: bool(new()), 600, f"a run of {form.dag}")  # a savepoint may be made first
     (run,) = new()
     return run
 
@@ -85,7 +85,7 @@ def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> Non
     form.wait_for_plan(asked)
     assert states(platform, RELEASE_NIGHT, run)["upgrade"] == "deferred"
     form.answer(asked, "Approve")
-    assert platform.wait_for_end(RELEASE_NIGHT, run, 600) == "success"
+    assert platform.wait_for_end(RELEASE_NIGHT, run, 1_200) == "success"
     assert {*states(platform, RELEASE_NIGHT, run).values()} == {"success"}
     (made,) = [
         each
