@@ -86,10 +86,6 @@ class ApprovalTask(ApprovalOperator):
         self.project = project
         self.settings = settings
 
-    def asked_of(self, context: Context) -> str:
-        """Return the stream that the question is about, or the platform."""
-        raise NotImplementedError
-
     def read_answer(self, context: Context, event: dict[str, Any]) -> str | None:
         """Return the name of the user who approved. None for a rejection, which skips what follows."""
         answer = super().execute_complete(context, event)
@@ -112,10 +108,6 @@ class ApprovePlan(ApprovalTask):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(subject="A plan waits for approval", map_index_template=TEMPLATE, **kwargs)
-
-    def asked_of(self, context: Context) -> str:
-        """Return the stream of the form."""
-        return Request.parse_form(context["params"]).stream
 
     def execute(self, context: Context) -> str | None:
         """Show the plan, and park the task, unless the policy of the open window approves it."""
@@ -183,10 +175,6 @@ class ApproveUpgrades(ApprovalTask):
     def __init__(self, *, listed: Sequence[Mapping[str, Any]] | XComArg, **kwargs: Any) -> None:
         super().__init__(subject="Upgrades wait for approval", **kwargs)
         self.listed = listed  # type: ignore[assignment]  # Airflow puts the result in its place before it runs
-
-    def asked_of(self, context: Context) -> str:  # noqa: ARG002 - the interface
-        """Return the platform."""
-        return self.dag_id.partition(".")[0]
 
     def execute(self, context: Context) -> None:
         """Show the list, and park the task. Skip what follows if no upgrade of the list can be approved."""
@@ -268,7 +256,9 @@ class TellApprovers(BaseNotifier):
             link = task.generate_link_to_ui_from_context(context=context)
         what_to_do = f"read the plan, then approve or reject it: {link or 'Required Actions in Airflow'}"
         kind, reason = AlertKind.WANTS_APPROVAL, task.subject.rstrip("?")
-        notify(Alert(stream=task.asked_of(context), kind=kind, reason=reason, what_to_do=what_to_do), log.warning)
+        # a list is of many streams, so its question is the platform's
+        stream = str(context["params"].get("stream") or task.dag_id.partition(".")[0])
+        notify(Alert(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do), log.warning)
 
 
 def plan_for_page(plan: OperationRecord) -> dict[str, Any]:

@@ -94,10 +94,6 @@ class ApproveErasures(ApprovalTask):
         super().__init__(subject="Erasures wait for approval", **kwargs)
         self.forms = forms  # type: ignore[assignment]  # Airflow puts the result in its place before it runs
 
-    def asked_of(self, context: Context) -> str:  # noqa: ARG002 - the interface
-        """Return the platform."""
-        return self.dag_id.partition(".")[0]
-
     def execute(self, context: Context) -> None:
         """Show the plans, and park the task. Skip what follows if there are none."""
         plans = self._plans(context)
