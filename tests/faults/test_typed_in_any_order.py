@@ -42,6 +42,7 @@ def test_typed_in_any_order(tmp_path: Path) -> None:
             user.follow_operation()
             user.require_settled()
         draws.finish()
+        draws.require_erased()
         stream.require_exact()
     finally:
         user.kill_driver()

@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa
@@ -49,28 +50,48 @@ _ERRORS: Final = (
 )  # fmt: skip
 
 
+class Numbers(StrEnum):
+    """Places in which digits may be a value, such as the id of a user, and not a size, a time or a batch."""
+
+    ANYWHERE = "anywhere"
+    IN_QUOTES = "in quotes"
+    """Records of the product and of Spark write texts in quotes."""
+    BETWEEN_QUOTES = "between quotes"
+    """Delta writes JSON with statistics within JSON, in which a value is a whole text."""
+    NOWHERE = "nowhere"
+    """A key is a text in each table and state."""
+
+
+_FREE: Final = (".log", ".html", ".txt")
+"""Ends of the names of files with sentences, which quote nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Bytes of a file after some decoders, which ``way`` names. ``problem``: why the last decoder failed.
 
-    ``is_text``: the bytes are texts, so no byte in them is the length of a value.
+    ``is_text``: the bytes are texts, so no byte in them is the length of a value. ``numbers``: where a number in them
+    may be a value that is written in digits.
     """
 
     way: str
     content: bytes
     is_text: bool = False
     problem: str | None = None
+    numbers: Numbers = Numbers.ANYWHERE
 
 
 _Layers = Iterator[tuple[bytes, str | None]]
-"""Bytes of each layer below, and its name to decode it further. None: texts, which have no layer below."""
+"""Bytes of each layer below, and its name to decode it further. None or a ``Numbers``: texts without a layer below."""
 _Decoder = tuple[str, Callable[[bytes], bool], Callable[[bytes], _Layers]]
 """Name of a decoder, whether some bytes are its, and their layers."""
 
 
 def decode_layers(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
     """Yield the content of a file called ``name`` as it is, and each layer that a decoder finds in it."""
-    yield Piece(way or RAW, content, is_text=BETWEEN not in content)
+    is_text = BETWEEN not in content
+    numbers = Numbers.IN_QUOTES if is_text and not name.endswith(_FREE) else Numbers.ANYWHERE
+    yield Piece(way or RAW, content, is_text=is_text, numbers=numbers)
     found = next((each for each in _DECODERS if each[1](content)), None)
     if found is not None:
         decoder, _, layers = found
@@ -78,9 +99,10 @@ def decode_layers(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
         yield Piece(inner, b"")
         try:
             for part, part_name in layers(content):
-                yield from (
-                    [Piece(inner, part, is_text=True)] if part_name is None else decode_layers(part, part_name, inner)
-                )
+                if part_name is None or part_name == Numbers.NOWHERE:
+                    yield Piece(inner, part, is_text=True, numbers=Numbers(part_name or Numbers.ANYWHERE))
+                else:
+                    yield from decode_layers(part, part_name, inner)
         except _ERRORS as error:
             yield Piece(inner, b"", problem=str(error) or type(error).__name__)
     unknown = next((kind for magic, kind in _UNKNOWN.items() if content.startswith(magic)), None)
@@ -129,7 +151,7 @@ def _read_leaves(column: pa.Array) -> _Layers:
         for child in column.flatten():
             yield from _read_leaves(child)
     elif pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        yield _joined(column.cast(pa.large_string())), None
+        yield _joined(column.cast(pa.large_string())), Numbers.NOWHERE if pa.types.is_integer(kind) else None
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         yield _joined(column), "cells"
     elif not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):

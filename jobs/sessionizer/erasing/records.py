@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from sessionizer.control.lease import read_lease
@@ -12,7 +13,7 @@ from sessionizer.erasing.search import Occurrences, Wanted, search
 from sessionizer.home.control_store import Store
 from sessionizer.home.record_file import format_json
 from sessionizer.home.roots import ControlPath, DataPath, uri_of
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, StreamHome
 from sessionizer.launch.scratch import scratch_base, sweep_scratch
 
 MARK: Final = b"erased"
@@ -73,4 +74,16 @@ def find_left(home: StreamHome, values: Sequence[str], elsewhere: Iterable[DataP
     """
     roots = {uri_of(root): root for root in (home.root, home.control, home.data, *elsewhere)}
     outer = [root for place, root in roots.items() if not any(place.startswith(f"{other}/") for other in roots)]
-    yield from (each for each in search(outer, values) if each.counts or each.unreadable)
+    control = f"{uri_of(home.control)}/"
+    for each in search(outer, values):
+        place = f"{each.root}/{each.file}"
+        name, found = place.removeprefix(control), each
+        if name != place and not (name.startswith(_WITH_KEYS) or name.endswith(f"/{ANNOUNCED_TIMEOUTS}")):
+            found = replace(each, counts={text: n for text, n in each.counts.items() if not _is_plain(text)})
+        if found.counts or found.unreadable:
+            yield found
+
+
+def _is_plain(value: str) -> bool:
+    """Whether a ``value`` may be a word of a record, such as a state or a batch."""
+    return value.isdecimal() or value.isalpha()

@@ -5,6 +5,8 @@ URL escapes counts as none. In bytes that are no
 text, its own length may stand before it, and then the next field may follow at once. A value may be written as JSON,
 HTML or a URL writes it. Delta cuts texts in its statistics to 32 characters, so those of a longer value count, too.
 
+A value of digits is no number of a record, a log of Delta or a column: there it is in quotes, or a text.
+
 A value below six bytes is looked for in texts and decoded columns only, because other bytes have it by chance.
 
 The time is linear in the bytes, whatever the number of values: the first or last eight bytes of each value are looked
@@ -19,7 +21,8 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -27,7 +30,7 @@ from urllib.parse import quote, quote_plus
 import numpy as np
 from numpy.typing import NDArray
 
-from sessionizer.erasing.decoded import RAW, Piece, decode_layers
+from sessionizer.erasing.decoded import RAW, Numbers, Piece, decode_layers
 from sessionizer.home.data_files import list_stored_sizes, read_data
 from sessionizer.home.roots import DataPath, uri_of
 
@@ -36,6 +39,8 @@ IN_STATISTICS: Final = 32
 _AFTER_CUT: Final = b'"\\\x7f\xf4\0'
 """What follows a text that Delta cut: the end of the text, or the letter that makes it the largest of its beginning."""
 NAME: Final = "name"
+_DELTA_LOG: Final = "/_delta_log/"
+_QUOTED: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _EDGE: Final = 8
 _FILTER_BITS: Final = 8
 """Logarithm of the places of the filter for each edge, so that one of some 300 others passes it."""
@@ -78,7 +83,7 @@ def search(roots: Sequence[DataPath], values: Sequence[str]) -> Iterator[Occurre
 
 def _search_file(root: DataPath, name: str, problem: str | None, wanted: Wanted) -> Iterator[Occurrences]:
     place = uri_of(root)
-    named = wanted.count(Piece(NAME, name.encode(errors="surrogateescape"), is_text=True))
+    named = wanted.count(Piece(NAME, name.encode(errors="surrogateescape"), is_text=True, numbers=Numbers.NOWHERE))
     if named:
         yield Occurrences(place, name, NAME, named)
     if problem is None:
@@ -92,6 +97,8 @@ def _search_file(root: DataPath, name: str, problem: str | None, wanted: Wanted)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     problems: dict[str, str] = {}
     for piece in decode_layers(content, (root / name).name if name else root.name):
+        if _DELTA_LOG in f"{place}/{name}" and piece.numbers is not Numbers.NOWHERE:
+            piece = replace(piece, numbers=Numbers.BETWEEN_QUOTES)  # noqa: PLW2901  the same piece
         counts[piece.way].update(wanted.count(piece))
         if piece.problem is not None:
             problems.setdefault(piece.way, piece.problem)
@@ -132,6 +139,29 @@ class _Edges:
     lengths: Mapping[int, Sequence[int]]
 
 
+class _Digits:
+    """Numbers in a piece that may be a value, by their places."""
+
+    def __init__(self, piece: Piece) -> None:
+        self._piece = piece
+
+    @cached_property
+    def _texts(self) -> NDArray[np.int64]:
+        """Places of the quotes around the texts of a record, in order."""
+        spans = (each.span() for each in _QUOTED.finditer(self._piece.content))
+        return np.fromiter((place for span in spans for place in span), np.int64)
+
+    def may_be_value(self, start: int, end: int) -> bool:
+        content = self._piece.content
+        match self._piece.numbers:
+            case Numbers.IN_QUOTES:
+                return bool(np.searchsorted(self._texts, start, side="right") % 2)
+            case Numbers.BETWEEN_QUOTES:
+                return content[start - 1 : start] == b'"' and content[end : end + 2].startswith((b'"', b'\\"'))
+            case numbers:
+                return numbers is Numbers.ANYWHERE
+
+
 class Wanted:
     """Values to be found, in each form that they may be written in."""
 
@@ -169,7 +199,7 @@ class Wanted:
     def _find(self, piece: Piece) -> dict[tuple[int, str], int]:
         """Return the end of each occurrence in a piece, by its start and value. A form may begin as another does."""
         found: dict[tuple[int, str], int] = {}
-        content = piece.content
+        content, digits = piece.content, _Digits(piece)
         padded = content + bytes(_EDGE)
         for edges in self._edges:
             for at in _places(padded, edges, is_text=piece.is_text):
@@ -178,6 +208,8 @@ class Wanted:
                     end = start + length
                     form = content[start:end] if start >= 0 else b""
                     if len(form) < _SHORTEST_IN_BYTES and not piece.is_text:
+                        continue
+                    if form.isdigit() and not digits.may_be_value(start, end):
                         continue
                     if form in self._cut and content[end : end + 1] in _AFTER_CUT:
                         found[start, self._cut[form]] = end

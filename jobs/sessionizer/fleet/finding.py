@@ -91,6 +91,7 @@ class Rule(StrEnum):
 
     COMMAND = "command", Part.SUPERVISION
     STUCK_COMMAND = "stuck_command", Part.SUPERVISION
+    UNSWEPT = "unswept", Part.SUPERVISION, Problem.DEGRADED
     ORPHAN = "orphan", Part.SUPERVISION, None, Action.STOP
     GIVEN_UP = "given_up", Part.SUPERVISION
     PAUSED = "paused", Part.SUPERVISION, None, None, True

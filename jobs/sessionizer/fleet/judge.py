@@ -29,7 +29,7 @@ from sessionizer.fleet.driver_rules import (
     judge_warning,
 )
 from sessionizer.fleet.finding import Finding, HealthWord, Rule, StreamHealth, weigh
-from sessionizer.home.clock import MINUTE, describe_duration
+from sessionizer.home.clock import HOUR, MINUTE, describe_duration
 from sessionizer.home.local_files import LEAST_ROOM
 from sessionizer.lineage.canary.canary_watch import canary_failure
 from sessionizer.lineage.canary.judge import CanaryOutcome, backfill_command
@@ -53,6 +53,8 @@ TREND_MS: Final = 5 * MINUTE
 """Milliseconds that a trend lasts at least."""
 GROWN: Final = 1.2
 """Factor by which the events behind grow until the stream counts as falling behind."""
+SWEPT_WITHIN_MS: Final = HOUR
+"""Milliseconds that an erasure may sweep files before users are alerted of it."""
 REFUSED_SHARE: Final = 0.1
 LATE_SHARE: Final = 0.5
 JUDGED_ROWS: Final = 100
@@ -79,11 +81,24 @@ def judge_health(view: StreamView) -> StreamHealth:
         judge_late_backlog,
         judge_savepoints,
         judge_upgrade,
+        judge_erasures,
         judge_asset,
     )
     found = (*judge_damages(view), *(each for rule in rules if (each := rule(view)) is not None))
     shown = (replace(each, what=redact(each.what), what_to_do=redact(each.what_to_do)) for each in found)
     return weigh(shown, describe_calm(view))
+
+
+def judge_erasures(view: StreamView) -> Finding | None:
+    """Judge whether files are free of people who were erased: a command sweeps them after its change."""
+    first = next(iter(view.unswept), None)
+    if first is None or view.unfinished is not None:
+        return None
+    ago = view.now - first.approved_at
+    what = f"files may hold people whose erasure was approved {describe_duration(ago)} ago"
+    how, command = "resume it, with the same file of people", f"sessionizer carry-out {view.name} {first.operation}"
+    word = HealthWord.WARNING if ago < SWEPT_WITHIN_MS else HealthWord.DEGRADED
+    return Finding(Rule.UNSWEPT, word, what, first.approved_at, how, command)
 
 
 def judge_progress(view: StreamView) -> Finding | None:

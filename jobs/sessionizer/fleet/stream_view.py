@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.history.sample import Sample
+from sessionizer.control.records.erasure_record import ErasureRecord
 from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.records.supervision_records import (
     DesiredState,
@@ -47,7 +48,7 @@ class StreamView:
     Records that change with commands and starts: ``operations``, the ``lineage`` and the ``bundle`` of its newest
     driver (None if it never ran), the ``drain``, the ``canary`` if a verb made the lineage, ``excluded_ranges`` of its
     source in words, ``table_changes`` by others, ``damages`` of records, ``changes`` of its file from the spec that it
-    runs by, the upgrade that is ``waiting``.
+    runs by, the upgrade that is ``waiting``, erasures that are ``unswept``.
 
     All others change with batches and looks. ``unfinished``: the command that has the stream. ``canary_line``: where
     the canary stands. ``returned_for``: why the lineage had failed that the newest operation left. ``late_backlog``:
@@ -75,6 +76,7 @@ class StreamView:
     damages: tuple[SessionizerError, ...] = ()
     changes: tuple[Change, ...] = ()
     waiting: WaitingUpgrade | None = None
+    unswept: tuple[ErasureRecord, ...] = ()
 
     driver: DriverStatus | None = None
     supervision: SupervisionRecord | None = None

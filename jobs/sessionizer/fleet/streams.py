@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, MarkKind, oldest_record, read_history, read_marks
+from sessionizer.control.records.erasure_record import read_unswept
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
     HEALTH_FILE,
@@ -71,6 +72,7 @@ def read_records(home: StreamHome, spec: StreamSpec) -> StreamView:
         excluded_ranges=tuple(examine_excluded_ranges(home).lines()),
         table_changes=changes_of_active(home),
         damages=tuple(_find_damages(home)),
+        unswept=tuple(read_unswept(home)),
     )
     if view.pending is not None or view.is_drained:  # an upgrade or an apply would be refused
         return view

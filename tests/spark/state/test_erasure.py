@@ -6,28 +6,37 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from sessionizer.cli.state_commands.course import Shared
 from sessionizer.cli.state_commands.erasure import EraseCourse
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.erasure_record import SECRET, read_erasures
+from sessionizer.control.records.erasure_record import SECRET, read_erasures, read_unswept, require_swept
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.erasing.records import find_left
-from sessionizer.errors import InvalidSpec, NoWayBack, StillThere
+from sessionizer.errors import InvalidSpec, NoWayBack, OperationPending, StillThere
 from sessionizer.fleet.erasure_requests import count_requests
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.lineage.active import active_lineage
+from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.sinks import write
 from sessionizer.spark.sinks.tables import claim_tables
 from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
+from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.restores import Restore
@@ -41,7 +50,7 @@ from support.expected.landed import Landed, as_landed, batches_of, landed, table
 from support.places import REPOSITORY, opened
 from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
-from support.streams.click_files import ClickFiles, write_click_files
+from support.streams.click_files import START_MS, ClickFiles, write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 from support.verbs.begun_restore import run_here
 from support.verbs.reseeded_stream import reader_of, seed
@@ -72,10 +81,7 @@ class Erased:
         plan = runner.look()
         home = self.stage.stream_home
         run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves), runner)
-        sweep = runner.sweep()
-        sweep.erase_rows()
-        sweep.erase_records()
-        assert sweep.erase_savepoints() == []
+        runner.finish()
 
     def left(self) -> list[str]:
         """The files that hold one of these people, and those that cannot be read."""
@@ -177,6 +183,74 @@ def test_nobody_comes_back_out_of_a_vault_an_old_file_or_a_history(erased: Erase
     seed(stage, reader_of(erased.spark, stage, archive, NOW, None))
     assert erased.left() == []
     assert landed(stage).sessions
+
+
+def test_a_sweep_takes_what_a_killed_batch_left_and_leaves_what_came_later(
+    erased: Erased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, home = erased.stage, erased.stage.stream_home
+    for number in (1, 2):  # an hour later each, so that all sessions of these people are closed
+        write_click(stage, f"y{number}", "another", START_MS + number * 3_600_000)
+    with monkeypatch.context() as patch, suppress(StreamingQueryException):
+        patch.setattr(write, "write_once", dies_with_rows_of(erased.people))
+        catch_up(erased.spark, stage)
+    assert unlisted_files(erased), "the batch has written files, and did not commit them"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweep, "erase_rows", _die)
+        with pytest.raises(KeyboardInterrupt):
+            erased.erase()
+    (unswept,) = read_unswept(home)
+    person, at = erased.people[0], unswept.until + 1_000
+    write_click(stage, "z", person, at)
+    drain(erased.spark, stage)
+    with pytest.raises(OperationPending):
+        require_swept(home)
+
+    erased.runner().finish()
+    assert read_unswept(home) == []
+    assert [row["started_at"].timestamp() * 1_000 for row in sessions_of(stage, person)] == [at]
+    assert not any(sessions_of(stage, other) for other in erased.people[1:])
+    assert unlisted_files(erased) == []
+
+
+def write_click(stage: Stage, name: str, person: str, at: int) -> None:
+    click = {"user_id": person, "client": "web", "ts": at, "event_id": name, "type": "view"}
+    (stage.feed / f"{name}.json").write_text(f"{json.dumps(click)}\n")
+
+
+def dies_with_rows_of(people: Sequence[str]) -> Callable[..., int | None]:
+    """Return a writer of batches that dies between the data files and the commit, if ``people`` have sessions in it."""
+
+    def write_and_die(
+        frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None], *, replaces: bool = False
+    ) -> int | None:
+        asked = iter(range(2))
+
+        def die() -> None:
+            if next(asked):
+                raise OSError("killed")
+
+        fatal = location.endswith("/sessions") and not frame.where(F.col("key").isin(*people)).isEmpty()
+        return write_once(frame, location, transaction, die if fatal else permit, replaces=replaces)
+
+    return write_and_die
+
+
+def _die(_: Sweep) -> None:
+    raise KeyboardInterrupt
+
+
+def unlisted_files(erased: Erased) -> list[Path]:
+    """The data files of ``sessions`` with rows of these people that the table does not have."""
+    table = opened(erased.stage.table("sessions"))
+    listed = {Path(file).name for file in erased.spark.read.format("delta").load(str(table)).inputFiles()}
+    there = [file for file in table.rglob("*.parquet") if file.name not in listed and "_delta_log" not in file.parts]
+    return [file for file in there if not set(erased.people).isdisjoint(pq.read_table(file)["key"].to_pylist())]
+
+
+def sessions_of(stage: Stage, person: str) -> list[dict[str, Any]]:
+    return [row for row in table_rows(stage.table("sessions")) if row["key"] == person]
 
 
 def test_without_the_secret_or_with_another_one_nothing_runs(erased: Erased, monkeypatch: pytest.MonkeyPatch) -> None:

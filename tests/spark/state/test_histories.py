@@ -150,6 +150,29 @@ def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStrea
 
 
 @pytest.mark.long
+def test_nothing_brings_erased_users_back(stream: RealStream) -> None:
+    read(stream, 2)
+    stream.save("monday")
+    stream.save("copied", native=True)
+    read(stream, 1)
+    stream.erase("u1")
+    assert stream.saved == ["mondaye"]
+    stream.install("7.1.0")
+    assert stream.upgrade(new_lineage=True) is not None
+    stream.save("tuesday", native=True)
+    stream.restore("mondaye")
+    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
+    assert stream.upgrade(rules=rules, migrations=[SPLIT], key_groups=5, partitions=3) is not None
+    read(stream, 1)
+    stream.erase("u2")
+    stream.rescale()
+    stream.install("7.2.0")
+    assert stream.upgrade() is not None
+    stream.start_over()
+    stream.end()
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, history in HISTORIES.items() if "back_up" not in history])
 def test_a_restore(stream: RealStream, name: str) -> None:
     """A file is an event of the model, and each brings a batch."""

@@ -1,84 +1,16 @@
-"""Delta tables as values: versions of rows, transactions by application, and a log that forgets old versions."""
+"""A stream as values: its lineages, savepoints, tables and ledger of erasures, and the steps of each command."""
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, path_to
 from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
-
-
-class Row(NamedTuple):
-    """A row that ``batch_id`` of ``lineage`` wrote of the event ``number``."""
-
-    lineage: str
-    batch_id: int
-    number: int
-
-
-class Gone(Exception):
-    """The version was vacuumed."""
-
-
-@dataclass(slots=True)
-class ModelTable:
-    """``versions``: the rows of each, and the transaction that made it. ``oldest``: the first that can be read."""
-
-    versions: list[tuple[frozenset[Row], tuple[str, int] | None]] = field(default_factory=list)
-    transactions: dict[str, int] = field(default_factory=dict)
-    oldest: int = 0
-
-    @property
-    def rows(self) -> frozenset[Row]:
-        return self.versions[-1][0] if self.versions else frozenset()
-
-    def append(self, rows: Iterable[Row], application: str, version: int) -> None:
-        if version <= self.transactions.get(application, -1):
-            return
-        self.transactions[application] = version
-        new = set(rows)
-        assert not new & self.rows, "a batch is there twice"
-        self.versions.append((self.rows | new, (application, version)))
-
-    def delete(self, condition: str) -> None:
-        left = self.rows - select(self.rows, condition)
-        if left != self.rows:
-            self.versions.append((left, None))
-
-    def at(self, version: int) -> frozenset[Row]:
-        """The rows of a version. Raises Gone."""
-        if version < self.oldest:
-            raise Gone
-        return self.versions[version][0]
-
-    def version_with_batch(self, lineage: str, batch_id: int) -> int | None:
-        """As ``sink_versions.version_with_batch``, whose own tests compare it with real logs."""
-        if not self.versions:
-            return None
-        found = len(self.versions) - 1
-        for number in range(found, -1, -1):
-            transaction = self.versions[number][1]
-            if transaction is not None and transaction[0] == lineage and transaction[1] > batch_id:
-                found = number - 1
-            elif transaction is not None:
-                break
-        return found if found >= 0 else None
-
-    def vacuum(self) -> None:
-        self.oldest = max(0, len(self.versions) - 1)
-
-
-def select(rows: Iterable[Row], condition: str) -> frozenset[Row]:
-    """The rows that meet an SQL condition, by a real SQL engine."""
-    with sqlite3.connect(":memory:") as database:
-        database.execute("create table t (lineage text, batch_id integer, number integer)")
-        database.executemany("insert into t values (?, ?, ?)", rows)
-        found = database.execute(f"select lineage, batch_id, number from t where {condition}")  # noqa: S608  ours
-        return frozenset(Row(*each) for each in found)
-
+from support.histories.model_table import Gone, ModelTable, Row, select
 
 NAMES = ("sessions", "quarantine")
+KEYS: Final = 4
+"""Every so many-th event has the same key."""
 Folder: TypeAlias = str | None
 ChangesTo: TypeAlias = Callable[[Path, Path, dict[str, Origin | None]], RowChanges]
 
@@ -125,14 +57,29 @@ class ModelSavepoint:
     sink: Folder
     versions: dict[tuple[Folder, str], int | None]
     path: Path
+    is_native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that was begun: what it is called, the savepoint's number for a restore."""
+    """A command that was begun: what it is called, the savepoint's number for a restore, the key for an erasure."""
 
     name: str
     savepoint: int = 0
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelErasure:
+    """The events of ``key`` before the event ``until`` are erased. ``lineages``: those that were there before."""
+
+    key: int
+    until: int
+    lineages: frozenset[str]
+    is_swept: bool = False
+
+    def has(self, number: int) -> bool:
+        return number % KEYS == self.key and number < self.until
 
 
 def by_path(target: Path, active: Path, origins: dict[str, Origin | None]) -> RowChanges:
@@ -147,7 +94,7 @@ class ModelStream:
     events: int = 0
     lineages: dict[str, ModelLineage] = field(default_factory=dict)
     origins: dict[str, Origin | None] = field(default_factory=dict)
-    savepoints: list[ModelSavepoint] = field(default_factory=list)
+    savepoints: list[ModelSavepoint | None] = field(default_factory=list)
     saving: ModelSavepoint | None = None
     """One that was begun, and whose manifest is not written."""
     backup: tuple[dict[str, Origin | None], str, int] | None = None
@@ -162,7 +109,13 @@ class ModelStream:
     made: str | None = None
     """The lineage that the pending command has made."""
     names: int = 0
+    erasures: dict[int, ModelErasure] = field(default_factory=dict)
+    """The ledger, by the operation."""
+    sweeping: Iterator[str] | None = None
+    """The sweep of the oldest erasure that is not swept, at the step where it is."""
     _has_changed_rows: bool = False
+    _until: int = 0
+    """The first event after the approval of the pending command."""
     _before: dict[tuple[Folder, str], int] | None = None
     """Versions that the pending restore found at its first try."""
 
@@ -179,7 +132,7 @@ class ModelStream:
         while lineage.planned is not None or lineage.state.read < self.events:
             if lineage.planned is None:
                 lineage.planned = min(self.events, lineage.state.read + most)
-            after, rows = _batch(lineage, lineage.planned)
+            after, rows = self._batch(lineage, lineage.planned)
             for number, name in enumerate(NAMES):
                 if number == dies_after:
                     return
@@ -189,11 +142,11 @@ class ModelStream:
             lineage.states.append(after)
             lineage.planned = None
 
-    def save(self) -> None:
-        self.begin_save()
+    def save(self, *, native: bool = False) -> None:
+        self.begin_save(native=native)
         self.finish_save()
 
-    def begin_save(self) -> None:
+    def begin_save(self, *, native: bool = False) -> None:
         """Take the newest batch and the versions of the tables together. Raises Refused."""
         self._require_none_pending()
         lineage = self.lineages[self.active]
@@ -206,7 +159,7 @@ class ModelStream:
             for name in NAMES
         }
         path = path_to(lineage.name, batch, self.origins)
-        self.saving = ModelSavepoint(lineage.name, batch, lineage.state, lineage.sink, versions, path)
+        self.saving = ModelSavepoint(lineage.name, batch, lineage.state, lineage.sink, versions, path, native)
 
     def finish_save(self) -> None:
         saving, self.saving = self.saving, None
@@ -224,7 +177,10 @@ class ModelStream:
         self._require_none_pending()
         if self.put_back or self.backup is None or self.backup[2] != self.folders:
             raise Refused("there is no backup that knows the folders of the tables, or it was put back before")
-        on_path = {segment.lineage for segment in self.savepoints[number].path}
+        if self.erasures:
+            raise Refused("a backup of before an erasure is out of its reach")
+        saved = self.savepoints[number]
+        on_path = {segment.lineage for segment in saved.path} if saved is not None else set()
         since = self.lineages.keys() - self.backup[0].keys() - on_path
         if since and not any(each.transactions.keys() & since for each in self.tables.values()):
             raise Refused("a lineage that never wrote leaves no sign that the records are old")
@@ -241,6 +197,7 @@ class ModelStream:
         """Carry a command out; it dies before that step, if it comes to it. Raises Refused."""
         self._require_none_pending()
         self.operation += 1
+        self._until = self.events
         self._carry_out(command, dies_at)
 
     def resume(self, *, dies_at: int | None = None) -> None:
@@ -280,6 +237,8 @@ class ModelStream:
                 return self.rollback()
             case "rescale":
                 return self.rescale()
+            case "erase":
+                return self.erase(command.key)
             case _:
                 return self.start_over()
 
@@ -296,6 +255,8 @@ class ModelStream:
         if self.made is not None:
             return
         savepoint = self.savepoints[number]
+        if savepoint is None:
+            raise Refused("an erasure has removed it")
         target, leaves = savepoint.path, self.active
         changes = self.rule(target, path_to(leaves, None, self.origins), self.origins)
         self._require_readable(changes, savepoint.versions)
@@ -329,23 +290,78 @@ class ModelStream:
 
     def rescale(self) -> Iterator[str]:
         """Go on in a new lineage with the same state; so do a switch and an apply with a way back."""
-        if self.made is not None:
-            return
+        if self.made is None:
+            lineage = self._handed_over()
+            new = self._made(lineage.state, Origin("rescale", 0, lineage.name, lineage.newest), lineage.sink)
+            yield "made"
+            self.active = new
+            yield "activated"
+
+    def _handed_over(self) -> ModelLineage:
         lineage = self.lineages[self.active]
         if not lineage.states or self._is_half_written(lineage):
             raise Refused("nothing to hand over, or a batch was cut short")
-        origin = Origin("rescale", 0, lineage.name, lineage.newest)
-        new = self._made(lineage.state, origin, lineage.sink)
-        yield "made"
-        self.active = new
-        yield "activated"
+        return lineage
+
+    def erase(self, key: int) -> Iterator[str]:
+        if self.made is None:
+            lineage, before = self._handed_over(), frozenset(self.lineages)
+            erasure = ModelErasure(key, self._until, before)
+            open_events = frozenset(number for number in lineage.state.open if not erasure.has(number))
+            origin = Origin("erase", 0, lineage.name, lineage.newest)
+            new = self._made(State(lineage.state.read, open_events), origin, lineage.sink)
+            yield "made"
+            self.erasures[self.operation], self._has_changed_rows = erasure, True
+            yield "noted"
+            self.active = new
+            yield "activated"
+        for name, each in self.lineages.items():
+            if name != self.active:
+                each.states, each.planned = [], None
+                yield "checkpoint removed"
+
+    def sweep(self, steps: int) -> None:
+        """Sweep the oldest erasure that is not swept, for so many steps. Raises Refused if there is none."""
+        if self.sweeping is None:
+            unswept = next((number for number, each in self.erasures.items() if not each.is_swept), None)
+            if unswept is None:
+                raise Refused("all are swept")
+            self.sweeping = self._sweep(unswept)
+        for _ in range(steps):
+            if next(self.sweeping, None) is None:
+                self.sweeping = None
+                return
+
+    def _sweep(self, operation: int) -> Iterator[str]:
+        erasure = self.erasures[operation]
+        for table in list(self.tables.values()):
+            table.delete_where(lambda row: erasure.has(row.number))
+            yield "rows deleted"
+            table.vacuum()
+            yield "old files removed"
+        for number, saved in enumerate(self.savepoints):
+            if saved is None:
+                continue
+            if self.pending is not None and self.pending.name == "restore" and self.pending.savepoint == number:
+                return  # it is typed again later
+            open_events = frozenset(each for each in saved.state.open if not erasure.has(each))
+            if saved.is_native and saved.lineage in erasure.lineages:
+                self.savepoints[number] = None
+            elif not saved.is_native:
+                self.savepoints[number] = replace(saved, state=State(saved.state.read, open_events))
+            yield "savepoint swept"
+        self.erasures[operation] = replace(erasure, is_swept=True)
+
+    def _is_erased(self, number: int, *, swept: bool | None = None) -> bool:
+        return any(each.has(number) for each in self.erasures.values() if swept in {None, each.is_swept})
+
+    def _without_erased(self, state: State) -> State:
+        return State(state.read, frozenset(number for number in state.open if not self._is_erased(number)))
 
     def move_sink(self, *, home: bool) -> None:
         """Change ``sink.path`` in place: to a new folder, or back to the stream's own data."""
         self._require_none_pending()
-        lineage = self.lineages[self.active]
-        if not lineage.states or self._is_half_written(lineage):
-            raise Refused("a batch was cut short")
+        lineage = self._handed_over()
         self.folders += 1
         lineage.former = (*lineage.former, lineage.sink)
         lineage.sink = None if home else f"folder {self.folders}"
@@ -364,7 +380,7 @@ class ModelStream:
             self.active = self.made
             yield "activated"
         seeded = self.lineages[self.active]
-        _, rows = _batch(replace(seeded, first=State(), states=[]), seeded.state.read)
+        _, rows = self._batch(replace(seeded, first=State(), states=[]), seeded.state.read)
         for name in NAMES:
             self._table(seeded.sink, name).append(rows[name], seeded.name, 0)
             yield f"{name} written"
@@ -377,21 +393,34 @@ class ModelStream:
     def require_exact(self) -> None:
         """The tables hold what was read and is closed, each event once, whatever came before."""
         lineage = self.lineages[self.active]
-        closed = set(range(lineage.state.read)) - lineage.state.open
+        there = {number for number in range(lineage.state.read) if not self._is_erased(number)}
+        closed = there - lineage.state.open
         half = lineage.newest + 1
-        refused = {number for number in range(lineage.state.read) if number % 3 == 0}
+        refused = {number for number in there if number % 3 == 0}
         for name, wanted in {"sessions": closed, "quarantine": refused}.items():
             found = [
                 row.number
                 for (_, table), each in self.tables.items()
                 if table == name
                 for row in each.rows
-                if (row.lineage, row.batch_id) != (lineage.name, half)
+                if (row.lineage, row.batch_id) != (lineage.name, half) and not self._is_erased(row.number, swept=False)
             ]
             assert sorted(found) == sorted(wanted), f"{name}: {sorted(found)} instead of {sorted(wanted)}"
+        assert not any(map(self._is_erased, lineage.state.open))
+        self._require_erased()
+
+    def _require_erased(self) -> None:
+        """Assert that no swept event is in a readable version of a table, a checkpoint or a savepoint."""
+        kept = [state for each in self.lineages.values() for state in each.states]
+        kept += [saved.state for saved in self.savepoints if saved is not None]
+        numbers = {number for state in kept for number in state.open}
+        for table in self.tables.values():
+            numbers |= {row.number for rows, _ in table.versions[table.oldest :] for row in rows}
+        left = sorted(number for number in numbers if self._is_erased(number, swept=True))
+        assert not left, f"{left} are erased"
 
     def _made(self, first: State, origin: Origin, sink: Folder) -> str:
-        self.made = self._lineage(first, origin, sink)
+        self.made = self._lineage(self._without_erased(first), origin, sink)
         return self.made
 
     def _lineage(self, first: State, origin: Origin | None, sink: Folder) -> str:
@@ -426,10 +455,24 @@ class ModelStream:
         there = {row[:2] for row in select(table.rows, changes.missing_rows)}
         return frozenset(row for row in select(table.at(version), changes.missing_rows) if row[:2] not in there)
 
+    def _batch(self, lineage: ModelLineage, end: int) -> tuple[State, dict[str, frozenset[Row]]]:
+        """The state after a batch that reads up to ``end``, and the rows that it writes to each table."""
+        before, batch = lineage.state, lineage.newest + 1
+        read = {number for number in range(before.read, end) if not self._is_erased(number)}
+        there = {*before.open, *read}
+        after = State(end, frozenset(there & {end - 1}))
+        return after, {
+            "sessions": frozenset(Row(lineage.name, batch, number) for number in there - after.open),
+            "quarantine": frozenset(Row(lineage.name, batch, number) for number in read if number % 3 == 0),
+        }
+
     def _require_readable(self, changes: RowChanges, versions: Mapping[tuple[Folder, str], int | None]) -> None:
+        changes = self._complete(changes)
+        if changes.missing and not all(each.is_swept for each in self.erasures.values()):
+            raise Refused("a sweep would remove the versions with rows that come back")
         try:
             for (folder, name), version in versions.items():
-                self._coming_back(self._table(folder, name), self._complete(changes), version)
+                self._coming_back(self._table(folder, name), changes, version)
         except Gone as error:
             raise Refused("rows cannot come back") from error
 
@@ -444,19 +487,6 @@ class ModelStream:
 
     def _table(self, folder: Folder, name: str) -> ModelTable:
         return self.tables.setdefault((folder, name), ModelTable())
-
-
-def _batch(lineage: ModelLineage, end: int) -> tuple[State, dict[str, frozenset[Row]]]:
-    """The state after a batch that reads up to ``end``, and the rows that it writes to each table."""
-    before, batch = lineage.state, lineage.newest + 1
-    read = range(before.read, end)
-    newest = end - 1
-    closed = ({*before.open, *read}) - {newest}
-    after = State(end, frozenset({newest} if newest >= 0 else ()))
-    return after, {
-        "sessions": frozenset(Row(lineage.name, batch, number) for number in closed),
-        "quarantine": frozenset(Row(lineage.name, batch, number) for number in read if number % 3 == 0),
-    }
 
 
 HISTORIES: Final = {

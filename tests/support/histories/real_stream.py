@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -237,10 +237,7 @@ class RealStream:
         finally:
             if len(read_erasures(self.home)) > noted:
                 self.erased.add(user)
-        sweep = replace(runner.sweep(), people=tuple(self.erased))
-        sweep.erase_rows()
-        sweep.erase_records()
-        sweep.erase_savepoints()
+        runner.finish()
         self.saved = [each.id for each in list_savepoints(home.savepoints, epoch_ms()) if each.is_complete]
 
     def move_sink(self, folder: str | None) -> OperationRecord:

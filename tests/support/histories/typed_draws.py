@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from sessionizer.control.records.erasure_record import read_unswept
 from sessionizer.errors import UpgradeWaits
 from sessionizer.lineage.active import examine_drain
 from sessionizer.lineage.kept_spec import SPEC_FILE
@@ -120,7 +121,7 @@ CHANGED_BEFORE: Final = 0.7
 WEIGHTS: Final = {
     "bring": 4, "read": 3, "start": 3, "stop": 0.5, "save": 3, "restore": 6, "exclude": 2, "rollback": 8, "rescale": 4,
     "apply": 6, "upgrade": 3, "switch": 3, "start_over": 3, "promote": 1, "compact": 2, "install": 2,
-    "seed": 0.1, "abandon": 0.3, "look": 0.3, "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
+    "seed": 0.1, "erase": 2, "abandon": 0.3, "look": 0.3, "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
 }  # fmt: skip
 
 COMBINED: Final = (
@@ -140,6 +141,8 @@ class TypedDraws:
     releases: tuple[Path, ...]
     saved: list[str] = field(default_factory=list)
     broken_for: int = 0
+    people: int = 0
+    """Files of people that were written."""
     goals: TypedGoals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -261,6 +264,26 @@ class TypedDraws:
 
     def _start_over(self) -> None:
         self.user.approve("seed", NAME, "--history", "source", "--backfill", "--start-over")
+
+    def _erase(self) -> None:
+        """Erase one user or two. The others stay, so that there is something to lose."""
+        self.user.approve("erase", NAME, "--keys", self._write_people(self.user.chance.choice(["u1", "u2", "u1 u2"])))
+
+    def _write_people(self, users: str) -> str:
+        self.people += 1
+        file = self.user.stream.stage.root / f"people-{self.people}"
+        file.write_text("\n".join(users.split()))
+        return str(file)
+
+    def require_erased(self) -> None:
+        """Finish each sweep, and assert that a search of every file finds none of the erased users."""
+        erased, unswept = self.user.stream.erased, read_unswept(self.user.stream.home)
+        for each in unswept:
+            self.user.type("carry-out", NAME, each.operation)
+        assert not read_unswept(self.user.stream.home)
+        if erased:
+            answer = self.user.ask("erase", NAME, "--keys", self._write_people(" ".join(erased)), "--verify")
+            assert answer.code == 0, answer.text
 
     def _compact(self) -> None:
         self.user.type("compact", NAME, "--yes")

@@ -14,6 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Self
 
+from sessionizer.control.records.erasure_record import SECRET
+from support.histories.typed_stream import TYPED_SECRET
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
 
@@ -104,6 +106,7 @@ class TypedProgram:
         self._typed += 1
         places = {"SESSIONIZER_HOME": self.home, "SESSIONIZER_STREAMS": self.streams, "SESSIONIZER_MASTER": MASTER}
         variables = environment() | {name: str(value) for name, value in places.items()}
+        variables[SECRET] = TYPED_SECRET
         variables["SESSIONIZER_JARS"] = os.environ["SESSIONIZER_JARS"]
         files = [self.logs / f"{self._typed:03}-{words[0]}.{kind}" for kind in ("out", "err")]
         command = [*(ELSEWHERE if elsewhere else ()), sys.executable, str(self.jobs / "main.py"), *words]
@@ -124,7 +127,7 @@ QUICK: Final = frozenset({"status", "diff", "spec", "abandon", "promote", "stop"
 """Commands that start no Spark."""
 LINES: Final = {
     "restore": 10, "rollback": 3, "rescale": 7, "switch": 7, "apply": 3, "upgrade": 3, "seed": 10, "savepoint": 4,
-    "run": 3,
+    "run": 3, "erase": 14,
 }  # fmt: skip
 """Number of lines by which each command tells its steps, with rows to delete in two tables."""
 OF_NEW_LINEAGE: Final = 6
@@ -133,7 +136,9 @@ ROWS: Final = frozenset({"sessions", "quarantine", "late_events"})
 """Steps that a command tells once it has deleted rows of a table, or brought some back."""
 _STEP: Final = re.compile(
     r"^(?:starting Spark|driver (?=.* asked to stop)|savepoint(?=: )|taking the history|new lineage: \w+"
-    r"|\w+(?=: [\d,]+ rows? (?:brought back|deleted))|lineage: the approved spec|lineage (?=\S+ failed)|tables(?=: )"
+    r"|\w+(?=: [\d,]+ rows? (?:brought back|deleted))"
+    r"|\w+(?=: rows and old files deleted)|savepoint(?= \S+: (?:removed|written anew))"
+    r"|lineage: the approved spec|lineage (?=\S+ failed)|tables(?=: )"
     r"|saving lineage|done: \w+|query starts|draining lineage)",
     re.MULTILINE,
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from sessionizer.control.records.erasure_record import SECRET, read_erased
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
@@ -21,6 +22,7 @@ from support.expected.landed import table_rows
 from support.places import opened
 from support.streams.stage import Stage
 
+TYPED_SECRET: Final = "a secret of the typed user"  # noqa: S105  of a test
 USERS: Final = 3
 EVENTS: Final = 2
 """Of each session."""
@@ -49,6 +51,12 @@ def write_session_file(folder: Path, number: int) -> str:
 
 def lines_of_file(number: int) -> list[str]:
     return [*(f"{number}-{n}" for n in range(USERS * EVENTS)), f"no event {number}"]
+
+
+def user_of(line: str) -> str | None:
+    """The user of a line as ``lines_of_file`` names it, None for one that is no event."""
+    _, dash, number = line.partition("-")
+    return f"u{int(number) % USERS}" if dash else None
 
 
 def _line(file: int, number: int) -> str:
@@ -113,6 +121,12 @@ class TypedStream:
     def mend_file(self) -> None:
         self.stage.write_spec(self.document)
 
+    @property
+    def erased(self) -> set[str]:
+        """The users who are in the ledger."""
+        ledger = read_erased(self.home, {SECRET: TYPED_SECRET})
+        return {user for user in map("u{}".format, range(USERS)) if ledger.names("key", user)}
+
     def note_source(self) -> None:
         active = self.stage.lineage
         if active is None or active in self.sources:
@@ -147,19 +161,24 @@ class TypedStream:
         """
         lineage = str(self.stage.lineage)
         read, excluded = self._files_of(lineage), self._excluded_of(lineage)
-        wanted, found = Counter(line for number in read for line in lines_of_file(number)), self._lines()
+        gone = self.erased
+        wanted = Counter(line for number in read for line in lines_of_file(number) if user_of(line) not in gone)
+        found = self._lines()
         assert found == wanted, f"missing: {wanted - found}, too many: {found - wanted}"
         sessions = Counter((row["key"], _file_of(row), len(row["events"])) for row in self._rows("sessions"))
         kept = read - excluded
-        assert sessions == Counter((f"u{user}", number, EVENTS) for number in kept for user in range(USERS))
+        left = {f"u{user}" for user in range(USERS)} - gone
+        assert sessions == Counter((user, number, EVENTS) for number in kept for user in left)
         excluded_lines = {_line_of(row["raw"]) for row in self._rows("quarantine") if row["reason"] == "excluded"}
-        assert excluded_lines == {line for number in excluded for line in lines_of_file(number)}
+        lines = {line for number in excluded for line in lines_of_file(number)}
+        assert excluded_lines == {line for line in lines if user_of(line) not in gone}
         assert not self._rows("late_events"), "no event came late"
 
     def _lines(self) -> Counter[str]:
         events = [event["event_id"] for row in self._rows("sessions") for event in row["events"]]
         late = [row["event_id"] for row in self._rows("late_events")]
-        return Counter([*events, *late, *(_line_of(row["raw"]) for row in self._rows("quarantine"))])
+        refused = [row for row in self._rows("quarantine") if row["reason"] != "erased"]
+        return Counter([*events, *late, *(_line_of(row["raw"]) for row in refused)])
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
         place = self.stage.table(name)

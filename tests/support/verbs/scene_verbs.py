@@ -273,9 +273,7 @@ def erase(scene: Scene) -> OperationRecord:
     command, folders = Erase(keys=str(scene.stage.root / "people")), (home.savepoints,)
     runner = EraseRunner(spark=scene.spark, home=home, command=command, people=people, folders=folders)
     done = typed(home, Erase.name, runner.look, runner)
-    sweep = runner.sweep()
-    sweep.erase_rows()
-    sweep.erase_savepoints()
+    runner.finish()
     assert [each.id for each in list_savepoints(home.savepoints, epoch_ms())] == ["wholee"]
     return done
 

@@ -7,17 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionizer.core.definition.erasure import ErasedOnce, digest_key, join_digests
 from sessionizer.core.definition.rules import Caps, Clock
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import decode, decode_log, encode, mark_admitted, mark_continued, tombstones
-from sessionizer.core.wire.erased_keys import (
-    NOBODY_ERASED,
-    ErasedKeys,
-    ErasedOnce,
-    digest_key,
-    join_digests,
-    refuse_erased,
-)
+from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys, refuse_erased
 
 SECRET = b"a secret of the tests"
 MOMENT = 1_000

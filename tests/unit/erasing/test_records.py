@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sessionizer.control.lease import acquire
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.erasure_record import (
     SECRET,
     ErasureRecord,
@@ -15,7 +16,8 @@ from sessionizer.control.records.erasure_record import (
     read_erasures,
     read_secret,
 )
-from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedOnce, digest_key
+from sessionizer.core.definition.erasure import ErasedOnce, digest_key
+from sessionizer.core.wire.erased_keys import NOBODY_ERASED
 from sessionizer.erasing.records import cross_out_records, find_left
 from sessionizer.errors import DamagedFile, InvalidSpec
 from sessionizer.home.stream_home import StreamHome
@@ -58,6 +60,10 @@ def test_a_record_in_which_a_value_means_something_else_stays(home: StreamHome) 
     assert [*cross_out_records(home, ["12345", "RUNNING"])] == [beat]
     assert json.loads(beat.read_text()) == {"batch_id": 12345, "heaviest_keys": [{"key": "erased"}]}
     assert json.loads(lineage.read_text()) == {"lineage": "RUNNING", "batch": 12345}
+    assert [*find_left(home, ["12345", "RUNNING"], ())] == [], "each is there for another reason"
+    write(home, "control/lineages/one/announced_timeouts.json", '{"timeouts": {"12345": 60000}}')
+    (left,) = find_left(home, ["12345", "60000"], ())
+    assert left.counts == {"12345": 1}
 
 
 def test_the_log_of_the_driver_that_runs_is_left_and_told(home: StreamHome) -> None:
@@ -73,9 +79,10 @@ def erased_once(*values: str, until_ms: int = 7) -> ErasedOnce:
 
 def test_the_ledger_has_digests_and_is_read_by_the_secret_that_made_it(home: StreamHome) -> None:
     assert read_erased(home, {}) == NOBODY_ERASED
-    record = ErasureRecord.of("erase-1", "0" * 16, read_secret(ENVIRONMENT), erased_once(ANN, "bob"))
+    operation = new_operation(home, "erase", "0" * 16, "ann", ("one", 7))
+    record = ErasureRecord.of(operation, read_secret(ENVIRONMENT), erased_once(ANN, "bob"))
     note_erasure(home, record)
-    note_erasure(home, ErasureRecord.of("erase-1", "1" * 16, read_secret(ENVIRONMENT), erased_once("eve")))
+    note_erasure(home, ErasureRecord.of(operation, read_secret(ENVIRONMENT), erased_once("eve")))
     (kept,) = read_erasures(home)
     assert kept == record, "a later try changes nothing"
     assert [*find_left(home, [ANN, "bob"], ())] == []
@@ -90,7 +97,8 @@ def test_the_ledger_has_digests_and_is_read_by_the_secret_that_made_it(home: Str
 
 @pytest.mark.parametrize("environment", [{}, {SECRET: "short"}, {SECRET: "another secret of the tests"}])
 def test_without_its_secret_a_ledger_is_refused(home: StreamHome, environment: dict[str, str]) -> None:
-    note_erasure(home, ErasureRecord.of("erase-1", "0" * 16, read_secret(ENVIRONMENT), erased_once(ANN)))
+    operation = new_operation(home, "erase", "0" * 16, "ann", ("one", 7))
+    note_erasure(home, ErasureRecord.of(operation, read_secret(ENVIRONMENT), erased_once(ANN)))
     with pytest.raises(InvalidSpec) as refused:
         read_erased(home, environment)
     assert refused.value.field == SECRET

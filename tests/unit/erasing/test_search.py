@@ -181,9 +181,21 @@ def test_a_long_value_is_found_as_delta_cuts_it_in_statistics(tmp_path: Path, en
     assert counted(tmp_path, value[:31] + "0" + value[32:]) == {}
 
 
-def test_a_number_is_found_in_a_column_of_numbers(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(parquet(pa.array([1234567, 12345678, None])))
-    assert {each.decoded_by: each.counts for each in searched(tmp_path, "1234567")}["parquet"] == {"1234567": 1}
+def test_digits_are_found_as_a_text_and_not_as_a_number(tmp_path: Path) -> None:
+    value = "1234567"
+    numbers = {"size": 1234567, "key": "a 1234567", "keys": ["1234567"], "stats": json.dumps({"rows": 1234567})}
+    (tmp_path / "1234567").mkdir()
+    (tmp_path / "1234567" / "a.json").write_text(json.dumps(numbers))
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "0.json").write_text(json.dumps(numbers | {"maxValues": json.dumps({"key": value})}))
+    (tmp_path / "numbers.parquet").write_bytes(parquet(pa.array([1234567, 12345678, None])))
+    (tmp_path / "texts.parquet").write_bytes(parquet(pa.array(['{"u": 1234567}', "1234567 x", None])))
+    (tmp_path / "driver.log").write_text("key 1234567\n")
+    found = {each.file: each.counts for each in searched(tmp_path, value) if each.decoded_by in {"raw", "parquet"}}
+    assert found["1234567/a.json"] == {value: 3}, "a number in JSON within JSON is taken for a text"
+    assert found["_delta_log/0.json"] == {value: 2}
+    assert (found["numbers.parquet"], found["driver.log"]) == ({}, {value: 1})
+    assert found["texts.parquet"] == {value: 2}
 
 
 def test_a_key_is_found_in_a_real_state_of_rocksdb(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.records.erasure_record import ErasureRecord
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LaunchRecord, LeaseRecord
 from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
 from sessionizer.control.status.driver_status import DriverStatus, judge_status
@@ -47,6 +48,10 @@ COMMAND = UnfinishedOperation(
 BROKEN = InvalidSpec("mapping.key", "user", "an expression over u")
 CANARY = CanaryRecord(
     verb="rescale", owner="o", begun_at=NOW - MINUTE, terms=CanaryTerms(), baseline=NOTHING, lineage="b"
+)
+
+ERASURE = ErasureRecord(
+    operation="e", approval="d", column="key", approved_at=NOW - MINUTE, until=NOW, digests="", secret=""
 )
 
 
@@ -114,6 +119,7 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
         "warning", "starting", "driver"),
     "it stops and another follows": (facts(replace(WORKING, stop_requested=True)), "warning", "restarting", "driver"),
     "it stops as wanted": (facts(replace(WORKING, desired=STOP, stop_requested=True)), "warning", "stopping", "driver"),
+    "files are swept": (facts(unswept=(ERASURE,)), "warning", "unswept", "supervision"),
     "backing off": (facts(DEAD, supervision=BACKING_OFF), "warning", "backing_off", "driver"),
     "waiting for a broker": (facts(DEAD, supervision=WAITING), "warning", "waiting", "driver"),
     "never started, because a mount is away": (
@@ -201,6 +207,9 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
     "an upgrade waits": (
         facts(waiting=WaitingUpgrade(stream="visits", digest="d1")),
         "healthy", "upgrade_waits", "upgrade"),
+    "a sweep was killed": (
+        facts(unswept=(replace(ERASURE, approved_at=NOW - 61 * MINUTE),)),
+        "degraded", "unswept", "supervision"),
     "its supervisor is paused": (facts(LAUNCHED, paused=True), "degraded", "paused", "supervision"),
     "another DAG has its asset": (facts(taken="visits.sessions"), "degraded", "asset_taken", "supervision"),
     "no supervisor looks": (

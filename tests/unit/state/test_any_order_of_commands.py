@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from sessionizer.state.lineages.origin import Origin, Path
 from sessionizer.state.restores.row_changes import RowChanges
-from support.histories.model_stream import HISTORIES, Command, ModelStream, Refused, play
+from support.histories.model_stream import HISTORIES, KEYS, Command, ModelStream, Refused, play
 
 _DEATHS = st.one_of(st.none(), st.none(), st.integers(0, 12))
 
@@ -32,14 +32,14 @@ class AnyOrder(RuleBasedStateMachine):
     def run_driver(self, most: int, dies_after: int | None) -> None:
         self._try(lambda: self.stream.run(most=most, dies_after=dies_after))
 
-    @rule()
-    def save(self) -> None:
-        self._try(self.stream.save)
+    @rule(native=st.booleans())
+    def save(self, native: bool) -> None:
+        self._try(lambda: self.stream.save(native=native))
 
-    @rule()
-    def begin_save(self) -> None:
+    @rule(native=st.booleans())
+    def begin_save(self, native: bool) -> None:
         """A savepoint that is slow, or frozen: any command may come before its manifest."""
-        self._try(self.stream.begin_save)
+        self._try(lambda: self.stream.begin_save(native=native))
 
     @rule()
     def finish_save(self) -> None:
@@ -75,6 +75,17 @@ class AnyOrder(RuleBasedStateMachine):
     def command(self, name: str, dies_at: int | None) -> None:
         self._try(lambda: self.stream.begin(Command(name), dies_at=dies_at))
 
+    @rule(key=st.integers(0, KEYS - 1), dies_at=_DEATHS)
+    def erase(self, key: int, dies_at: int | None) -> None:
+        self._try(lambda: self.stream.begin(Command("erase", key=key), dies_at=dies_at))
+
+    @rule(steps=st.integers(1, 12), is_killed=st.booleans())
+    def sweep(self, steps: int, is_killed: bool) -> None:
+        """A part of the sweep, beside all else. If it is killed, it begins anew."""
+        self._try(lambda: self.stream.sweep(steps))
+        if is_killed:
+            self.stream.sweeping = None
+
     @rule(dies_at=_DEATHS)
     def resume(self, dies_at: int | None) -> None:
         self._try(lambda: self.stream.resume(dies_at=dies_at))
@@ -101,6 +112,9 @@ class AnyOrder(RuleBasedStateMachine):
         if self.stream.pending is not None:
             self.stream.resume()
         self.stream.run(most=2)
+        self.stream.sweeping = None
+        while not all(each.is_swept for each in self.stream.erasures.values()):
+            self.stream.sweep(1_000)
         self.stream.require_exact()
 
     def _try(self, act: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.lineages.origin import NO_BATCH, NO_ROWS, BatchRange, Origin, Segment, batches_only_on, path_to
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, changes_to, deletion_of_all
-from support.histories.model_stream import Row, select
+from support.histories.model_table import Row, select
 
 ORIGINS = {
     "a": None,

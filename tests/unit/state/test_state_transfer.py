@@ -222,3 +222,22 @@ def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: P
     settle(home, lineage, kept)
     assert (active_lineage(home), TYPES_FILE.of(home, lineage).require()) == (lineage, kept)
     assert find_abandoned_lineages(home) == []
+
+
+def test_timeouts_of_erased_clients_are_not_handed_over() -> None:
+    handed = StateTransfer(
+        Origin("erase", 7),
+        LineageSpec({}),
+        KeptTypes("event_time"),
+        watermark_ms=5,
+        offset=None,
+        timeouts={"ann": 1, "bob": 2},
+        records={"announced_timeouts.json": {"format": 1, "timeouts": {"ann": 1, "bob": 2}}, "source.json": {"a": 1}},
+        punctuations={"1.json": {"timeouts": [{"client": "ann", "timeout_ms": 1}, {"client": "bob", "timeout_ms": 2}]}},
+    ).forget_clients("ann".__eq__)
+    assert handed.timeouts == {"bob": 2}
+    assert handed.records == {
+        "announced_timeouts.json": {"format": 1, "timeouts": {"bob": 2}},
+        "source.json": {"a": 1},
+    }
+    assert handed.punctuations == {"1.json": {"timeouts": [{"client": "bob", "timeout_ms": 2}]}}

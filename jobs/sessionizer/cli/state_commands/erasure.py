@@ -15,11 +15,11 @@ from sessionizer.cli.places import require_known_stream, stream_home
 from sessionizer.cli.state_commands.course import CommandCourse, Shared
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.control.execution import StepRunner
-from sessionizer.control.records.erasure_record import ErasureRecord, note_swept, read_erasures, read_secret
+from sessionizer.control.records.erasure_record import read_secret, read_unswept
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.counts import count_text
 from sessionizer.erasing.records import find_left
-from sessionizer.errors import InvalidSpec, StillThere, UnusableSavepoint
+from sessionizer.errors import InvalidSpec, StillThere
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_files import is_folder, newest_version
 from sessionizer.home.roots import DataPath, folder_at
@@ -52,9 +52,10 @@ class EraseCourse(CommandCourse[Erase]):
         if not self.command.keys:
             raise InvalidSpec("--keys", self.command.keys, "a file with a key in each line, a Delta table, or -")
         read_secret()
-        for each in read_erasures(self.where):
-            if each.swept_at is None and each.approval != self.shared.approve:
-                say(f"note: an erasure is not over: give its people with --approve {each.approval} again")
+        for each in read_unswept(self.where):
+            if each.approval != self.shared.approve:
+                resume = f"sessionizer carry-out {self.where.name} {each.operation}"
+                say(f"note: an erasure is not over. To resume it: `{resume}`")
         keys = self.command.keys
         if keys != STANDARD_INPUT and "://" not in keys:
             keys = str(Path(keys).absolute())
@@ -113,9 +114,16 @@ class EraseCourse(CommandCourse[Erase]):
         self._sweep(cast("EraseRunner", runner))
         return record
 
+    def needs_spark(self) -> bool:
+        """Whether a plan is to be made or carried out. Another command may have followed an erasure that is unswept."""
+        if self.pending is not None or not self._is_unswept():
+            return True
+        self.after_done()
+        return False
+
     def after_done(self) -> None:
         """Sweep, if a killed try of the approved plan left that, and tell the table of requests."""
-        if self._unswept() or self._is_table():
+        if self._is_unswept() or self._is_table():
             with working_spark(
                 self.command.name, self.where.name, self.shared.master, "starting Spark", self.where.data
             ) as spark:
@@ -146,31 +154,14 @@ class EraseCourse(CommandCourse[Erase]):
         folder = self.command.folder
         return () if folder is None else (folder_at(folder, "--in") / self.where.name,)
 
-    def _unswept(self) -> list[ErasureRecord]:
-        return [
-            each for each in read_erasures(self.where) if each.swept_at is None and each.approval == self.shared.approve
-        ]
+    def _is_unswept(self) -> bool:
+        return any(each.approval == self.shared.approve for each in read_unswept(self.where))
 
     def _sweep(self, runner: EraseRunner) -> None:
-        """Sweep, note that it is over, and write that into the table of requests.
-
-        Raises InvalidSpec if an erased person is not given, and UnusableSavepoint if a process reads a savepoint now.
-        """
-        from sessionizer.core.wire.erased_keys import DIGEST_BYTES, ErasedKeys  # noqa: PLC0415  fast --help
-
-        for record in self._unswept():
-            erased = ErasedKeys(read_secret(), (record.erasure,))
-            people = tuple(value for value in runner.people if erased.has(record.erasure, value))
-            if len(people) * DIGEST_BYTES != len(record.erasure.digests):
-                raise InvalidSpec("--keys", self.command.keys, "all people of the approved plan, whose rows are swept")
-            sweep = replace(runner.sweep(), people=people)
-            sweep.erase_rows()
-            sweep.erase_records()
-            busy = sweep.erase_savepoints()
-            if busy:
-                raise UnusableSavepoint(busy[0], "a process reads it, so it cannot be written anew. Try again later")
-            note_swept(self.where, record, epoch_ms())
-            say(f"{count_text(len(people), record.column)} swept")
+        """Sweep, and note that in the table of requests. Raises InvalidSpec unless `--keys` has all erased values."""
+        runner.finish()
+        if self._is_unswept():
+            raise InvalidSpec("--keys", self.command.keys, "all people of the approved plan, whose rows are swept")
         if self.requests is not None:
             self.requests.write_done(self._until_ms)
 

@@ -10,14 +10,17 @@ import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.control.records.operation_record import read_all
-from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys, ErasedOnce, digest_key
-from sessionizer.errors import InvalidSpec
+from sessionizer.control.records.operation_record import OperationRecord, OperationStage, read_all
+from sessionizer.core.definition.erasure import ErasedOnce, digest_key
+from sessionizer.errors import InvalidSpec, OperationPending
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, have_folder
 from sessionizer.home.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from sessionizer.core.wire.erased_keys import ErasedKeys
 
 SECRET: Final = "SESSIONIZER_ERASE_SECRET"  # noqa: S105  the name of a variable
 """Variable with the secret of the digests. Drivers and commands need it as soon as a key was erased."""
@@ -30,25 +33,27 @@ _CHECKED: Final = ("secret", "")
 class ErasureRecord(JsonRecord):
     """An erasure. ``digests``: of values of ``column``, in Base64. ``secret``: tells which secret made them.
 
-    Events up to ``until`` (epoch ms) are dropped. ``swept_at``: when no file held the keys any more (epoch ms), None
-    before that. ``approval``: the digest of its plan.
+    Events up to ``until`` (epoch ms) are dropped: up to ``approved_at``, or for good. ``swept_at``: when no file held
+    the keys any more (epoch ms), None before that. ``approval``: the digest of its plan.
     """
 
     operation: str
     approval: str
     column: str
+    approved_at: Moment
     until: Moment
     digests: str
     secret: str
     swept_at: Moment | None = None
 
     @classmethod
-    def of(cls, operation: str, approval: str, secret: bytes, erasure: ErasedOnce) -> Self:
+    def of(cls, operation: OperationRecord, secret: bytes, erasure: ErasedOnce) -> Self:
         """Make the record of an ``erasure`` by an approved ``operation``."""
         return cls(
-            operation=operation,
-            approval=approval,
+            operation=operation.id,
+            approval=operation.digest,
             column=erasure.column,
+            approved_at=operation.begun_at,
             until=erasure.until_ms,
             digests=base64.b64encode(erasure.digests).decode(),
             secret=digest_key(secret, *_CHECKED).hex(),
@@ -78,11 +83,24 @@ def read_erasures(home: StreamHome) -> list[ErasureRecord]:
     return sorted(read_all(home, ERASURE_FILE), key=lambda each: (each.until, each.operation))
 
 
+def read_unswept(home: StreamHome) -> list[ErasureRecord]:
+    """Read the erasures that files may still hold, the oldest first. Raises DamagedFile, ControlUnreachable."""
+    return [each for each in read_erasures(home) if each.swept_at is None]
+
+
+def require_swept(home: StreamHome) -> None:
+    """Raise OperationPending if an erasure has not been swept: it removes files that a command may need."""
+    if read_unswept(home):
+        raise OperationPending(home.name, "erase", "", OperationStage.ACTIVATED, is_past_return=True)
+
+
 def read_erased(home: StreamHome, environment: Mapping[str, str] = os.environ) -> ErasedKeys:
     """Return whose events are dropped. A damaged record must not let them in.
 
     Raises DamagedFile, ControlUnreachable, and InvalidSpec if the environment lacks the secret of a record.
     """
+    from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys  # noqa: PLC0415  Airflow has no Arrow
+
     records = read_erasures(home)
     if not records:
         return NOBODY_ERASED

@@ -7,7 +7,6 @@ nobody back, and a new visit counts.
 
 from __future__ import annotations
 
-import hmac
 import re
 import secrets
 from collections.abc import Iterable, Sequence
@@ -18,31 +17,13 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sessionizer.core.definition.erasure import DIGEST_BYTES, ErasedOnce, digest_key, join_digests
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import decode, drop_deleted, encode, mark_first_pieces, split_log
 
-DIGEST_BYTES: Final = 16
-"""Bytes of a digest: two keys of a stream do not share one."""
 _TOKEN: Final = re.compile(r"[^\s\"'\\,;=&?<>{}\[\]()|]+")
-
-
-def digest_key(secret: bytes, column: str, value: str) -> bytes:
-    """Return the digest of a ``value`` of ``column`` (``key`` or ``client``): the first bytes of HMAC-SHA256."""
-    return hmac.digest(secret, f"{column}\0{value}".encode(), "sha256")[:DIGEST_BYTES]
-
-
-@dataclass(frozen=True, slots=True)
-class ErasedOnce:
-    """Keys of one erasure: ``digests`` one after the other, of values of ``column``.
-
-    Events up to ``until_ms`` (epoch ms) are dropped.
-    """
-
-    column: str
-    until_ms: int
-    digests: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +34,11 @@ class ErasedKeys:
     erasures: tuple[ErasedOnce, ...] = ()
 
     @classmethod
-    def naming(cls, column: str, values: Iterable[str]) -> Self:
-        """Return an erasure of ``values`` of ``column``, whatever the time, for one process: its secret is random."""
+    def naming(cls, column: str, values: Iterable[str], until_ms: int = NEVER_MS) -> Self:
+        """Return an erasure of ``values`` of ``column`` for one process: its secret is random."""
         secret = secrets.token_bytes(DIGEST_BYTES)
         digests = join_digests(digest_key(secret, column, value) for value in values)
-        return cls(secret, (ErasedOnce(column, NEVER_MS, digests),))
+        return cls(secret, (ErasedOnce(column, until_ms, digests),))
 
     def __bool__(self) -> bool:
         return bool(self.erasures)
@@ -65,6 +46,10 @@ class ErasedKeys:
     def has(self, erasure: ErasedOnce, value: str) -> bool:
         """Whether ``value`` is one of the ``erasure``."""
         return digest_key(self.secret, erasure.column, value) in _digests_in(erasure.digests)
+
+    def names(self, column: str, value: str) -> bool:
+        """Whether a ``value`` of ``column`` was erased once."""
+        return any(each.column == column and self.has(each, value) for each in self.erasures)
 
     def find_in_events(self, events: pa.RecordBatch | pa.Table) -> pa.ChunkedArray | pa.Array | None:
         """Return which ``events`` (columns of ``schema.event_schema``) were erased, as booleans. None: none of them."""
@@ -108,11 +93,6 @@ NOBODY_ERASED: Final = ErasedKeys()
 @lru_cache(maxsize=64)
 def _digests_in(digests: bytes) -> frozenset[bytes]:
     return frozenset(digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES))
-
-
-def join_digests(digests: Iterable[bytes]) -> bytes:
-    """Return ``digests`` one after the other, each once, in order."""
-    return b"".join(sorted(set(digests)))
 
 
 def _happened(events: pa.RecordBatch | pa.Table) -> pa.ChunkedArray | pa.Array:

@@ -5,9 +5,11 @@ Each part may be run again. It comes after the stream has gone on without them, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from delta.tables import DeltaTable
@@ -15,18 +17,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sessionizer.core.definition.erasure import ErasedOnce
 from sessionizer.core.wire.erased_keys import ErasedKeys
-from sessionizer.core.wire.schema import CLIENT, KEY
+from sessionizer.core.wire.schema import CLIENT
 from sessionizer.erasing.decoded import Piece
 from sessionizer.erasing.records import cross_out_records
 from sessionizer.erasing.search import Wanted
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import remove_data, remove_tree
+from sessionizer.home.data_files import files_below, remove_data, remove_tree
 from sessionizer.home.names import LATE_EVENTS, OPEN_SESSIONS, QUARANTINE, SESSIONS, SESSIONS_DAILY
-from sessionizer.home.roots import DataPath
+from sessionizer.home.record_file import write_json
+from sessionizer.home.roots import DataPath, folder_at, uri_of
 from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.failures.query_failure import retry_conflicts
+from sessionizer.spark.ingest.punctuation import announcement, read_announced_timeouts
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.savepoints.saved_state import has_table
@@ -37,17 +43,18 @@ from sessionizer.state.savepoints.listing import (
     Savepoint,
     being_read,
     list_savepoints,
+    needed_to_go_on,
     write_data_record,
 )
-from sessionizer.state.savepoints.manifest import SavepointState
+from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState
 
 _VALUE: Final = "value"
-_OF: Final = {
-    KEY: (SESSIONS, LATE_EVENTS, OPEN_SESSIONS),
-    CLIENT: (SESSIONS, LATE_EVENTS, OPEN_SESSIONS, SESSIONS_DAILY),
-}
-"""The tables whose rows are of one person, by the column that says of whom."""
 _RAW: Final = "raw"
+_WHEN: Final = {
+    SESSIONS: "started_at", LATE_EVENTS: "event_time", OPEN_SESSIONS: "started_at", SESSIONS_DAILY: "date",
+    QUARANTINE: "lineage",
+}  # fmt: skip
+"""Column of each table with rows of people that tells whether a row is older than an erasure."""
 _AT_ONCE: Final = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
@@ -55,52 +62,69 @@ _AT_ONCE: Final = {
 _LOG_TOO_SHORT: Final = "DELTA_CANNOT_VACUUM_LITE"
 
 
+class _Held(NamedTuple):
+    """Table ``name`` with rows of erased people. ``column`` says whose they are, ``old`` (SQL) that they are to go."""
+
+    name: str
+    location: str
+    column: str
+    old: str
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Sweep of ``people``, values of ``column``, from what the stream of ``home`` has written.
+    """Sweep of an ``erasure`` of ``people``, which was ``approved_at`` (epoch ms), from what the stream has written.
 
-    ``folders``: with savepoints of the stream.
+    What they did after the erasure stays. ``folders``: with savepoints of the stream.
     """
 
     spark: SparkSession
     home: StreamHome
     people: Sequence[str]
-    column: str
+    erasure: ErasedOnce
+    approved_at: int
     folders: Sequence[DataPath]
     say: Callable[[str], None]
 
     def count_rows(self) -> dict[str, int]:
         """Count the rows of these people in each table that is there. Writes nothing."""
-        found = dict[str, int]()
-        for name, location, values, column in self._held():
-            table = self.spark.read.format("delta").load(location)
-            rows = table.join(values, table[column] == values[_VALUE], "left_semi").count()
-            found[name] = found.get(name, 0) + rows
-        return found
+        found = Counter[str]()
+        for each in self._held():
+            found[each.name] += self._find_in(self._table(each), each).count()
+        return dict(found)
 
     def savepoints(self) -> list[Savepoint]:
-        """Return all savepoints but those that are being made, by their ids."""
+        """Return the savepoints that may hold events of before the erasure, by their ids.
+
+        A native one of a lineage that began since then holds none.
+        """
+        since = self._lineages_since()
         found = [each for folder in self.folders for each in list_savepoints(folder, epoch_ms())]
-        return sorted((each for each in found if each.state is not SavepointState.MAKING), key=lambda each: each.id)
+        new = {each.id for each in found if each.kind is SavepointKind.NATIVE and each.lineage in since}
+        return sorted((each for each in found if each.id not in new), key=lambda each: each.id)
 
     def erase_rows(self) -> None:
         """Delete the rows of these people, then the files that earlier versions of their tables consist of."""
-        for name, location, values, column in self._held():
-            delete_rows_of(self.spark, location, values, column)
-            purge(self.spark, location)
-            self.say(f"{name}: rows and old files deleted")
+        for each in self._held():
+            delete_rows_of(self.spark, each.location, self._values_in(self._table(each), each), each.column, each.old)
+            purge(self.spark, each.location)
+            for file in self._find_unlisted(each):
+                remove_data(file)
+            self.say(f"{each.name}: rows and old files deleted")
 
     def erase_savepoints(self) -> list[str]:
         """Remove native and incomplete savepoints, and write the canonical ones anew that hold events of these people.
 
-        One of an early release, without logs, is removed as well.
-        Returns those that a process reads just now, which stay as they are.
+        One of an early release, without logs, is removed as well. Returns those that stay, because a process makes or
+        reads them just now, or a command that was killed goes on with them.
         """
-        erased = ErasedKeys.naming(self.column, self.people)
-        found = self.savepoints()
-        busy = being_read(found, epoch_ms())
+        erased = ErasedKeys.naming(self.erasure.column, self.people, self.erasure.until_ms)
+        found, born = self.savepoints(), min(self._lineages_since().values(), default=self.approved_at)
+        busy = being_read(found, epoch_ms()) | needed_to_go_on(self.home)
         for each in found:
-            if each.id in busy:
+            if each.state is SavepointState.MAKING and (each.at or 0) < born:
+                busy.add(each.id)  # of a lineage before
+            if each.id in busy or each.state is SavepointState.MAKING:
                 continue
             if each.is_complete and each.manifest is not None and has_table(each.manifest, GROUP_LOGS):
                 new = rewrite_savepoint(self.spark, each.home, each.manifest, erased)
@@ -112,44 +136,86 @@ class Sweep:
             write_data_record(each.home.condemned, RemovalMark(epoch_ms()))
             remove_data(each.home.manifest)
             remove_tree(each.home.root)
-        return sorted(busy)
+        return sorted(busy.intersection(each.id for each in found))
 
     def erase_records(self) -> None:
         """Replace the values in the records and logs of the stream. Raises OSError."""
+        erased = ErasedKeys.naming(self.erasure.column, self.people)
+        for lineage in origins_of(self.home).keys() - {active_lineage(self.home)}:  # that one began without them
+            file = self.home.lineage(lineage).announced_timeouts
+            told = read_announced_timeouts(file)
+            kept = {client: ms for client, ms in told.items() if not erased.names(CLIENT, client)}
+            if kept != told:
+                write_json(file, announcement(kept))
         for file in cross_out_records(self.home, self.people):
             self.say(f"{file.name}: values replaced")
 
-    def _held(self) -> Iterator[tuple[str, str, DataFrame, str]]:
-        """Yield each table with rows of these people, with the values of a column by which they are found."""
-        people = self.spark.createDataFrame(pa.table({_VALUE: pa.array(self.people, pa.string())}))
+    def _lineages_since(self) -> dict[str, int]:
+        """Return the lineages that began after the approval, and when. The ledger held from their first batch on."""
+        origins = origins_of(self.home).items()
+        return {name: each.at for name, each in origins if each is not None and each.at >= self.approved_at}
+
+    def _held(self) -> Iterator[_Held]:
+        """Yield each table that is there and may have rows of these people."""
+        since = ", ".join(f"'{each}'" for each in ("", *self._lineages_since()))
         for folder in dict.fromkeys(sink_folders(self.home, origins_of(self.home))):
             for name, location in self.home.table_locations(folder).items():
-                if name in _OF[self.column] and table_exists(self.spark, name, location):
-                    yield name, location, people, self.column
-                elif name == QUARANTINE and table_exists(self.spark, name, location):
-                    yield name, location, self._texts(location), _RAW
+                if name not in _WHEN or (name == SESSIONS_DAILY and self.erasure.column != CLIENT):
+                    continue
+                if table_exists(self.spark, name, location):
+                    old = f"{_WHEN[name]} <= timestamp_millis({self.erasure.until_ms})"
+                    if name == QUARANTINE:  # it has no event time
+                        yield _Held(name, location, _RAW, f"lineage NOT IN ({since})")
+                    else:
+                        yield _Held(name, location, self.erasure.column, old)
 
-    def _texts(self, location: str) -> DataFrame:
-        """Return the different texts in quarantine that hold one of the values."""
+    def _table(self, held: _Held) -> DataFrame:
+        return self.spark.read.format("delta").load(held.location)
+
+    def _find_in(self, rows: DataFrame, held: _Held) -> DataFrame:
+        values = self._values_in(rows, held)
+        return rows.where(held.old).join(values, rows[held.column] == values[_VALUE], "left_semi")
+
+    def _values_in(self, rows: DataFrame, held: _Held) -> DataFrame:
+        """Return the people, or for quarantine the different texts in ``rows`` that hold one of them."""
         people = tuple(self.people)
+        if held.column != _RAW:
+            return self.spark.createDataFrame(pa.table({_VALUE: pa.array(people, pa.string())}))
 
         def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             wanted = Wanted(people)
             for batch in batches:
                 texts = batch.column(0).to_pylist()
-                held = (text is not None and wanted.count(Piece(_RAW, text.encode(), is_text=True)) for text in texts)
-                yield batch.filter(pa.array(map(bool, held), pa.bool_()))
+                found = (text is not None and wanted.count(Piece(_RAW, text.encode(), is_text=True)) for text in texts)
+                yield batch.filter(pa.array(map(bool, found), pa.bool_()))
 
-        raw = self.spark.read.format("delta").load(location).select(F.col(_RAW).alias(_VALUE)).distinct()
+        raw = rows.where(held.old).select(F.col(_RAW).alias(_VALUE)).distinct()
         return raw.mapInArrow(find, raw.schema)
 
+    def _find_unlisted(self, held: _Held) -> Iterator[DataPath]:
+        """Yield the files with rows of these people that the table does not have, such as those of a killed batch.
 
-def delete_rows_of(spark: SparkSession, location: str, values: DataFrame, column: str) -> None:
-    """Delete the rows of a table whose ``column`` has one of the ``values``, a table of one column."""
+        The rows were deleted before. So no process that has such a file in hand can commit it: a batch of the new
+        lineage writes none of these rows, and Delta refuses a change of the files that had them.
+        """
+        folder = folder_at(held.location, "sink.path")
+        there = {file.name: file for file in files_below(folder) if file.name.endswith(".parquet")}
+        table = self._table(held)  # after the list, so that no file of the list is added later
+        listed = {each.rpartition("/")[2] for each in table.inputFiles()}
+        for name in sorted(there.keys() - listed):
+            with suppress(PySparkException):  # it is being written, or was cut short
+                rows = self.spark.read.schema(table.schema).parquet(uri_of(there[name]))
+                if not self._find_in(rows, held).isEmpty():
+                    yield there[name]
+
+
+def delete_rows_of(spark: SparkSession, location: str, values: DataFrame, column: str, old: str) -> None:
+    """Delete the rows of a table that are ``old``, an SQL condition, and whose ``column`` has one of the ``values``."""
     found = values.toDF(_VALUE).alias("erased")
 
     def delete() -> None:
-        merge = DeltaTable.forPath(spark, location).alias("rows").merge(found, f"rows.{column} = erased.{_VALUE}")
+        theirs = f"rows.{column} = erased.{_VALUE} AND rows.{old}"
+        merge = DeltaTable.forPath(spark, location).alias("rows").merge(found, theirs)
         merge.whenMatchedDelete().execute()  # the condition of a DELETE would name them in the log
 
     retry_conflicts(delete)

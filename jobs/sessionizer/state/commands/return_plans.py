@@ -19,6 +19,7 @@ from sessionizer.checkpoint.log_entries import (
     read_last_commit,
     read_planned_batch,
 )
+from sessionizer.control.records.erasure_record import require_swept
 from sessionizer.deployment.differences import OpenState, Side
 from sessionizer.deployment.releases import programs_needed
 from sessionizer.deployment.upgrade_plan import choose_groups, describe_pending, judge_file
@@ -150,7 +151,7 @@ def plan_rollback(home: StreamHome, facts: FileFacts) -> RollbackPlan:
         newest_batch=-1 if newest is None else newest,
         lineage=before,
         batch_id=batch_id,
-        tables=tuple(facts.count_changes(home.name, tables_before(home, leaves), changes_before(home, leaves, before))),
+        tables=_count_rows(home, facts, tables_before(home, leaves), changes_before(home, leaves, before)),
         replay=_replay(home, facts, leaves, before, batch_id),
         remarks=(
             *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
@@ -158,6 +159,15 @@ def plan_rollback(home: StreamHome, facts: FileFacts) -> RollbackPlan:
             *undo_in_place(home, leaves),
         ),
     )
+
+
+def _count_rows(
+    home: StreamHome, facts: FileFacts, tables: Sequence[StreamedTable], changes: RowChanges
+) -> tuple[RowsOfTable, ...]:
+    """Count the rows. Raises OperationPending if the sweep of an erasure may remove versions that are to be read."""
+    if changes.missing:
+        require_swept(home)
+    return tuple(facts.count_changes(home.name, tables, changes))
 
 
 def tables_before(home: StreamHome, leaves: str) -> list[StreamedTable]:
@@ -214,7 +224,7 @@ def plan_restore(
     newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
     kept = SPEC_FILE.of(home, leaves).read()
     found = facts.resolve_ranges(home, savepoint, manifest, command.exclude) if begun is None else ResolvedRanges(begun)
-    tables = facts.count_changes(home.name, tables_of(home, manifest), changes_of(home, manifest))
+    tables = _count_rows(home, facts, tables_of(home, manifest), changes_of(home, manifest))
     return RestorePlan(
         stream=home.name,
         savepoint=manifest.id,

@@ -6,10 +6,10 @@ lineage that begins with this (docs/adr/0084).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from sessionizer.checkpoint.files import SeenFile, list_files_until
 from sessionizer.checkpoint.log_entries import PUNCTUATIONS
@@ -17,7 +17,7 @@ from sessionizer.counts import count_text
 from sessionizer.home.data_files import examine_data_json, list_names, publish_json
 from sessionizer.home.json_record import JsonObject
 from sessionizer.home.record_file import examine_json, write_json
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import TIMEOUTS, StreamHome
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, NOTHING_EXCLUDED, read_excluded_ranges
 from sessionizer.lineage.kept_spec import SOURCE_IDS_FILE, TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.committed_batch import CommittedBatch
@@ -57,6 +57,24 @@ class StateTransfer:
     timeouts: Mapping[str, int] = field(default_factory=dict)
     records: Mapping[str, JsonObject] = field(default_factory=dict)
     punctuations: Mapping[str, JsonObject] = field(default_factory=dict)
+
+    def forget_clients(self, is_erased: Callable[[str], bool]) -> Self:
+        """Return it without the timeouts of erased clients, also in records and punctuations."""
+
+        def kept(value: JsonObject) -> JsonObject:
+            match value.get(TIMEOUTS):
+                case dict(told):
+                    return {**value, TIMEOUTS: {client: ms for client, ms in told.items() if not is_erased(client)}}
+                case list(told):
+                    return {**value, TIMEOUTS: [each for each in told if not is_erased(each["client"])]}
+            return value
+
+        return replace(
+            self,
+            timeouts={client: ms for client, ms in self.timeouts.items() if not is_erased(client)},
+            records={name: kept(value) for name, value in self.records.items()},
+            punctuations={name: kept(value) for name, value in self.punctuations.items()},
+        )
 
 
 def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) -> dict[str, JsonObject]:

@@ -263,6 +263,11 @@ class Savepoint:
         return self.manifest.kind if self.manifest else None
 
     @property
+    def lineage(self) -> str | None:
+        """The lineage of a savepoint with a sound manifest, else None."""
+        return self.manifest.lineage if self.manifest else None
+
+    @property
     def is_complete(self) -> bool:
         """Whether a stream can resume from it."""
         return self.state is SavepointState.COMPLETE
@@ -321,7 +326,7 @@ def _said(failure: SavepointFailure | None) -> str | None:
 def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[PruningVerdict]:
     """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
     candidates, origins = [candidate(each) for each in savepoints], list_beginnings(home)
-    return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))
+    return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=needed_to_go_on(home))
 
 
 def newest_that_stay(
@@ -370,7 +375,7 @@ def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
         return BEING_READ
     if home.id in list_beginnings(stream):
         return STARTED_FROM
-    if home.id in _gone_on_with(stream):
+    if home.id in needed_to_go_on(stream):
         return GONE_ON_WITH
     begun = read_use_mark(home.begun)
     is_over = data_exists(home.manifest) or data_exists(home.failed)
@@ -379,7 +384,7 @@ def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
     return None
 
 
-def _gone_on_with(stream: StreamHome) -> set[str]:
+def needed_to_go_on(stream: StreamHome) -> set[str]:
     """Return the savepoint of the unfinished operation, if it has any. Raises DamagedFile, ControlUnreachable."""
     pending = pending_operation(stream)
     return {pending.savepoint} if pending is not None and pending.savepoint else set()

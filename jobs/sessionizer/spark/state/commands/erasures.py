@@ -13,12 +13,17 @@ from sessionizer.control.operation import Operation
 from sessionizer.control.records.erasure_record import (
     ErasureRecord,
     note_erasure,
+    note_swept,
     read_erased,
     read_secret,
+    read_unswept,
 )
-from sessionizer.core.wire.erased_keys import ErasedKeys, ErasedOnce, digest_key, join_digests
+from sessionizer.core.definition.erasure import DIGEST_BYTES, ErasedOnce, digest_key, join_digests
+from sessionizer.core.wire.erased_keys import ErasedKeys
+from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import DataPath
@@ -62,10 +67,11 @@ class EraseRunner(SparkRunner[Erase]):
 
         Raises InvalidSpec without a secret, and the errors of ``read_committed_batch``.
         """
-        plan, sweep = self._decide(), self.sweep()
+        plan, now = self._decide(), epoch_ms()
         if not plan.is_needed:
             return plan
-        theirs = ErasedKeys.naming(self.command.column, self.people)
+        sweep = self._sweep(self.people, self._erasure(now), now)
+        theirs = ErasedKeys.naming(self.command.column, self.people, self._erasure(now).until_ms)
         with reading_state(self.spark):
             held = count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
         saved = [(each.id, each.kind) for each in sweep.savepoints()]
@@ -106,7 +112,7 @@ class EraseRunner(SparkRunner[Erase]):
     def erased(self, operation: Operation) -> ErasedKeys:
         """Return all erased keys, with those of this command."""
         before = read_erased(self.home)
-        return ErasedKeys(read_secret(), (*before.erasures, self._erasure(operation)))
+        return ErasedKeys(read_secret(), (*before.erasures, self._erasure(operation.record.begun_at)))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only an erasure has."""
@@ -115,8 +121,7 @@ class EraseRunner(SparkRunner[Erase]):
                 record = operation.record
                 if record.decided.get("digest_of_people", self._digest_of_people) != self._digest_of_people:
                     raise InvalidSpec("--keys", self.command.keys, "the people of the approved plan, who have changed")
-                noted = ErasureRecord.of(record.id, record.digest, read_secret(), self._erasure(operation))
-                note_erasure(self.home, noted)
+                note_erasure(self.home, ErasureRecord.of(record, read_secret(), self._erasure(record.begun_at)))
             case RemoveCheckpoints():
                 active = active_lineage(self.home)
                 for lineage in self._lineages():
@@ -131,12 +136,32 @@ class EraseRunner(SparkRunner[Erase]):
         """Return that no row comes back or leaves by its batch."""
         return (), RowChanges(())
 
-    def sweep(self) -> Sweep:
-        """Return the sweep of all that the stream has written of these people."""
-        return Sweep(self.spark, self.home, self.people, self.command.column, self.folders, self.say)
+    def finish(self) -> None:
+        """Sweep all that the stream has written of these people, and note that it is over. May be run again.
 
-    def _erasure(self, operation: Operation) -> ErasedOnce:
-        until = _FOR_GOOD_MS if self.command.for_good else operation.record.begun_at
+        An erasure that not all people of are given stays unswept. Raises UnusableSavepoint if a process needs one.
+        """
+        secret = read_secret()
+        for noted in read_unswept(self.home):
+            erased = ErasedKeys(secret, (noted.erasure,))
+            people = tuple(value for value in self.people if erased.has(noted.erasure, value))
+            if len(people) * DIGEST_BYTES != len(noted.erasure.digests):
+                continue
+            sweep = self._sweep(people, noted.erasure, noted.approved_at)
+            sweep.erase_rows()
+            sweep.erase_records()
+            busy = sweep.erase_savepoints()
+            if busy:
+                cause = "a process makes or reads it, or needs it to go on. Type the erase again later"
+                raise UnusableSavepoint(busy[0], cause)
+            note_swept(self.home, noted, epoch_ms())
+            self.say(f"{count_text(len(people), noted.column)} swept")
+
+    def _sweep(self, people: Sequence[str], erasure: ErasedOnce, approved_at: int) -> Sweep:
+        return Sweep(self.spark, self.home, people, erasure, approved_at, self.folders, self.say)
+
+    def _erasure(self, approved_at: int) -> ErasedOnce:
+        until = _FOR_GOOD_MS if self.command.for_good else approved_at
         return ErasedOnce(self.command.column, until, self._digests)
 
     def _lineages(self) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -213,6 +214,7 @@ class NewLineage:
         or a kept state.
         """
         remove_abandoned(self.home)
+        self.transfer = self.transfer.forget_clients(partial(self.erased.names, schema.CLIENT))
         self.lineage = make_lineage(self.home, self.transfer.spec)
         ORIGIN_FILE.of(self.home, self.lineage).write(self.transfer.origin)
         make_listed_folder(self.home.lineage(self.lineage).no_events)

@@ -164,9 +164,7 @@ def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manife
         if has_table(manifest, OPEN_EVENTS):
             _write(new, OPEN_EVENTS, drop_erased_events(savepoint_table(spark, home, OPEN_EVENTS), erased))
     timeouts = {
-        client: ms
-        for client, ms in saved_timeouts(spark, home, manifest).items()
-        if not any(each.column == CLIENT and erased.has(each, client) for each in erased.erasures)
+        client: ms for client, ms in saved_timeouts(spark, home, manifest).items() if not erased.names(CLIENT, client)
     }
     _write(new, TIMEOUTS, spark.createDataFrame(_timeout_rows(timeouts)).coalesce(1))
     _write(new, SEEN_FILES, savepoint_table(spark, home, SEEN_FILES).coalesce(1))

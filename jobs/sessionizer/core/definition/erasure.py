@@ -1,0 +1,31 @@
+"""An erasure of people, of whom only keyed digests are kept, in plain Python: Airflow reads it without Arrow."""
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+DIGEST_BYTES: Final = 16
+"""Bytes of a digest: two keys of a stream do not share one."""
+
+
+def digest_key(secret: bytes, column: str, value: str) -> bytes:
+    """Return the digest of a ``value`` of ``column`` (``key`` or ``client``): the first bytes of HMAC-SHA256."""
+    return hmac.digest(secret, f"{column}\0{value}".encode(), "sha256")[:DIGEST_BYTES]
+
+
+def join_digests(digests: Iterable[bytes]) -> bytes:
+    """Return ``digests`` one after the other, each once, in order."""
+    return b"".join(sorted(set(digests)))
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedOnce:
+    """Keys of one erasure: ``digests`` one after the other, of values of ``column``.
+
+    Events up to ``until_ms`` (epoch ms) are dropped.
+    """
+
+    column: str
+    until_ms: int
+    digests: bytes
