@@ -334,7 +334,7 @@ def _read_otherwise(
     """Yield the difference of each expression of ``mapping`` that kept its text over a column that has another type."""
     columns = declared_columns(before.get("source", {})), declared_columns(now.get("source", {}))
     for name, sql in now.get("mapping", {}).items():
-        if isinstance(sql, str) and normal_sql(sql) == normal_sql(before["mapping"].get(name) or ""):
+        if isinstance(sql, str) and normal_sql(sql) == normal_sql(before.get("mapping", {}).get(name) or ""):
             column = reads_other_type(sql, *columns)
             if column is not None:
                 types = (resolve_path(column.split("."), each) or "unknown" for each in columns)

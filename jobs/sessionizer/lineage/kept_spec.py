@@ -93,9 +93,19 @@ def _require_shape(document: Mapping[str, Any]) -> None:
     payload = mapping.get("payload", {})
     if not isinstance(payload, dict):
         raise UnfitValue(f"mapping.payload of its spec is {payload!r}, not an object")
-    for name, text in {**mapping, "payload": None, **payload}.items():
-        if not isinstance(text, str | None):
-            raise UnfitValue(f"mapping.{name} of its spec is {text!r}, not an expression")
+    columns = document.get("source", {}).get("columns") or ""
+    texts = {
+        **{name: text or "" for name, text in mapping.items()},
+        **payload,
+        "payload": "",
+        "source.columns": columns,
+    }
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise UnfitValue(f"{name} of its spec is {text!r}, not a text")
+    migrations = document.get("migrations") or []
+    if not (isinstance(migrations, list) and all(isinstance(each, dict) and "id" in each for each in migrations)):
+        raise UnfitValue(f"migrations of its spec is {migrations!r}, not a list of migrations")
 
 
 SPEC_FILE: Final = LineageFile("spec.json", LineageSpec)

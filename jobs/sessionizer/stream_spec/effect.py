@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -69,11 +70,11 @@ class DurationEffect(FieldEffect):
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Compare the two durations."""
-        if not (isinstance(change.before, str) and isinstance(change.now, str)):
-            direction = "removed" if change.now is None else "set"
-        else:
-            is_longer = parse_duration(change.now) > parse_duration(change.before)
-            direction = "loosened" if is_longer else "tightened"
+        direction = "removed" if change.now is None else "set"
+        if isinstance(change.before, str) and isinstance(change.now, str):
+            with suppress(ValueError):  # a text of a damaged record may be no duration
+                is_longer = parse_duration(change.now) > parse_duration(change.before)
+                direction = "loosened" if is_longer else "tightened"
         return f"{self.kind} {direction}", self.verdict, self.reason
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sessionizer.deployment.running_spec import require_continuable
 from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.deployment.verdicts import judge_field, spec_differences
 from sessionizer.errors import InvalidSpec, MigrationRefused, NothingToSave
+from sessionizer.home.json_record import parse_json
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec, read_applied
 from sessionizer.migrations.declared import (
@@ -40,6 +42,7 @@ from sessionizer.stream_spec.decisions import (
 from sessionizer.stream_spec.document.rules import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
+from support.faults.damaged_files import field_damages
 from support.fixtures.reviewed import Reviewed
 from support.streams.stage import PAYLOAD_COLUMNS, Stage, clicks_spec
 
@@ -211,6 +214,19 @@ def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Se
     found = tuple(spec_differences(*documents, OpenState(3), SinkColumns(), effects))
     described = tuple(describe_migration(each) for each in pending)
     return UpgradePlan("clicks", "20261123T143621-abe542", 7, "ab", found, migrations=described)
+
+
+def test_an_odd_part_of_a_recorded_spec_is_damage_or_a_difference() -> None:
+    now = document_of(spec(A, B))
+    kept = LineageSpec(now, 1, 2).to_json()
+    for what, odd in field_damages(json.dumps(kept).encode()):
+        with suppress(ValueError):
+            before = LineageSpec.from_json(parse_json(odd)).document
+            try:
+                list(spec_differences(before, now, OpenState(3), SinkColumns(), MigrationEffects.of(())))
+            except Exception as error:
+                error.add_note(what)
+                raise AssertionError from error
 
 
 def test_a_misspelt_key_of_a_migration_is_told_by_its_place(tmp_path: Path, reviewed: Reviewed) -> None:
