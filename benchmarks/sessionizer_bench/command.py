@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sessionizer_bench import erasures, live_savepoints, state_verbs, workloads
 from sessionizer_bench import executors as executor_counts
-from sessionizer_bench import live_savepoints, state_verbs, workloads
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
 from sessionizer_bench.measuring.latency import CONTESTANTS as LIVE_CONTESTANTS
@@ -129,6 +129,17 @@ def state(
     results_file = SCRATCH / f"{dataset.name}.json"
     results_file.write_text(json.dumps(record, indent=1))
     typer.echo("\n".join([*state_verbs.lines(record), f"figures are in {results_file}"]))
+
+
+@app.command()
+def erase(
+    *, quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False
+) -> None:
+    """Time an erasure of 10,000 people, beside Delta's own DELETE and VACUUM of the same keys."""
+    record = erasures.measured(erasures.QUICK if quick else erasures.FULL, typer.echo)
+    results_file = SCRATCH / f"erase{'-quick' if quick else ''}.json"
+    results_file.write_text(json.dumps(record, indent=1))
+    typer.echo("\n".join([*erasures.lines(record), f"figures are in {results_file}"]))
 
 
 @app.command()

@@ -171,7 +171,7 @@ def measured(
     """Return the seconds of each command and of its peer, with the medians of all turns but the first."""
     folder = RUNS / dataset.name
     shutil.rmtree(folder, ignore_errors=True)
-    home = _streamed(dataset, folder, say)
+    home = streamed(dataset, folder, say)
     spark = spark_session("benchmark state", "local[2]", SETTINGS)
     bench = Bench(spark, home, folder, _a_key(dataset))
     if not only_upgrades:
@@ -222,7 +222,7 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _streamed(dataset: Dataset, folder: Path, say: Callable[[str], None]) -> StreamHome:
+def streamed(dataset: Dataset, folder: Path, say: Callable[[str], None]) -> StreamHome:
     """Return the stream, stopped after all batches of the data set."""
     DATASETS.mkdir(parents=True, exist_ok=True)
     data = stored(dataset, DATASETS)

@@ -1,0 +1,148 @@
+"""Time of an erasure of many people, beside Delta's own DELETE and VACUUM of the same keys.
+
+A stopped stream has a million open sessions, and its table of finished sessions is filled up to some GB. The peer works
+on a copy of that table alone. It has no state, savepoints or records.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from sessionizer.control.execution import execute
+from sessionizer.control.maintenance import Maintenance, hold_lease
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.erasure_record import SECRET
+from sessionizer.home.names import SESSIONS
+from sessionizer.spark.session import spark_session, temporary_settings
+from sessionizer.spark.state.commands.erasures import EraseRunner
+from sessionizer.state.commands.erasures import Erase
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
+from sessionizer_bench.driver import SETTINGS
+from sessionizer_bench.measuring import machine
+from sessionizer_bench.places import RUNS
+from sessionizer_bench.state_verbs import MILLION, streamed
+from sessionizer_bench.state_verbs import quick as quick_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
+
+PROMISE: Final = 1.5
+_AT_ONCE: Final = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Size of the work: ``people`` to erase, and at least ``bytes`` of finished sessions."""
+
+    people: int
+    bytes: int
+
+
+FULL: Final = Size(10_000, 5_000_000_000)
+QUICK: Final = Size(100, 5_000_000)
+
+
+def measured(size: Size, say: Callable[[str], None]) -> dict[str, Any]:
+    """Return the seconds of the erasure, by part, and of its peer."""
+    os.environ.setdefault(SECRET, "a secret of the benchmark")
+    dataset = MILLION if size == FULL else quick_dataset()
+    folder = RUNS / f"erase-{dataset.name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    home = streamed(dataset, folder, say)
+    spark = spark_session("benchmark erase", "local[2]", SETTINGS)
+    table = home.table_locations(None)[SESSIONS]
+    rows = _fill(spark, table, size.bytes, say)
+    copy = folder / "copy"
+    shutil.copytree(table, copy)
+    asked = SavepointRequest(home.savepoints, "benchmark", "native")
+    make_native_savepoint(home, read_committed_batch(home), asked, lambda _: None)
+    keys = spark.read.format("delta").load(table).select("key").distinct().orderBy(F.hash("key")).limit(size.people)
+    people = tuple(sorted(row[0] for row in keys.collect()))
+    took = {}
+    for name, work in (
+        ("Delta's DELETE and VACUUM", lambda: _delete(spark, copy, people)),
+        ("erase", lambda: _erase(spark, home, people, took)),
+    ):
+        started = time.perf_counter()
+        work()
+        took[name] = round(time.perf_counter() - started, 1)
+        say(f"{name}: {took[name]} s")
+    left = [_count(spark, place, people) for place in (table, str(copy))]
+    spark.stop()
+    return {
+        "people": len(people),
+        "rows": rows,
+        "bytes": size.bytes,
+        "seconds": took,
+        "rows_left": left,
+        "ratio": round(took["erase"] / took["Delta's DELETE and VACUUM"], 2),
+        "load_after": machine.load_average(),
+    }
+
+
+def lines(record: dict[str, Any]) -> Iterator[str]:
+    """Yield the record as lines to print."""
+    yield f"{record['people']:,} people of {record['rows']:,} finished sessions, {record['bytes'] / 1e9:.3g} GB"
+    yield ", ".join(f"{name}: {took} s" for name, took in record["seconds"].items())
+    yield f"erase ÷ DELETE and VACUUM: {record['ratio']} × (promised: at most {PROMISE} ×)"
+
+
+def _fill(spark: SparkSession, table: str, wanted: int, say: Callable[[str], None]) -> int:
+    """Append the table's own rows, with other ids, until it has the ``wanted`` bytes. Return the number of rows."""
+    before = spark.read.format("delta").load(table)
+    while (size := _bytes(spark, table)) < wanted:
+        say(f"filling: {size / 1e9:.2f} GB")
+        rows = spark.read.format("delta").load(table).withColumn("session_id", F.expr("uuid()"))
+        share = min(1.0, (wanted - size) / size + 0.01)
+        rows.sample(fraction=share).write.format("delta").mode("append").save(table)
+    return before.count()
+
+
+def _bytes(spark: SparkSession, table: str) -> int:
+    return int(spark.sql(f"DESCRIBE DETAIL delta.`{table}`").select("sizeInBytes").collect()[0][0])
+
+
+def _delete(spark: SparkSession, table: Path, people: tuple[str, ...]) -> None:
+    _frame(spark, people).createOrReplaceTempView("erased")
+    spark.sql(f"DELETE FROM delta.`{table}` WHERE key IN (SELECT value FROM erased)")  # noqa: S608  our own names
+    with temporary_settings(
+        spark, {**_AT_ONCE, "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false"}
+    ):
+        spark.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS")
+
+
+def _erase(spark: SparkSession, home: StreamHome, people: tuple[str, ...], took: dict[str, float]) -> None:
+    """Carry the erasure out as the command does, from its plan on, and sweep."""
+    runner = EraseRunner(spark=spark, home=home, command=Erase(keys="-"), people=people, folders=(home.savepoints,))
+    started = time.perf_counter()
+    plan = runner.look()
+    took["of that, the plan"] = round(time.perf_counter() - started, 1)
+    record = new_operation(home, Erase.name, plan.digest, "benchmark", plan.leaves, decided=plan.decided)
+    job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
+    started = time.perf_counter()
+    with hold_lease(home, job, 60, lambda _: None) as lease:
+        execute(Operation(home, record, lease.check), runner)
+    took["of that, with the stream stopped"] = round(time.perf_counter() - started, 1)
+    runner.finish()
+
+
+def _count(spark: SparkSession, table: str, people: tuple[str, ...]) -> int:
+    rows = spark.read.format("delta").load(table)
+    return rows.join(_frame(spark, people), rows.key == F.col("value"), "left_semi").count()
+
+
+def _frame(spark: SparkSession, people: tuple[str, ...]) -> Any:  # noqa: ANN401  a DataFrame
+    return spark.createDataFrame(pa.table({"value": pa.array(people, pa.string())}))
