@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 PROMISE: Final = 1.5
+PEER: Final = "Delta's DELETE and VACUUM"
+OURS: Final = "erase"
 _AT_ONCE: Final = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 
 
@@ -71,15 +73,16 @@ def measured(size: Size, say: Callable[[str], None]) -> dict[str, Any]:
     make_native_savepoint(home, read_committed_batch(home), asked, lambda _: None)
     keys = spark.read.format("delta").load(table).select("key").distinct().orderBy(F.hash("key")).limit(size.people)
     people = tuple(sorted(row[0] for row in keys.collect()))
-    took = {}
-    for name, work in (
-        ("Delta's DELETE and VACUUM", lambda: _delete(spark, copy, people)),
-        ("erase", lambda: _erase(spark, home, people, took)),
-    ):
+    took: dict[str, float] = {}
+
+    def timed(name: str, work: Callable[..., None], *given: Any) -> None:
         started = time.perf_counter()
-        work()
+        work(spark, *given, people)
         took[name] = round(time.perf_counter() - started, 1)
         say(f"{name}: {took[name]} s")
+
+    timed(PEER, _delete, copy)
+    timed(OURS, _erase, home, took)
     left = [_count(spark, place, people) for place in (table, str(copy))]
     spark.stop()
     return {
@@ -88,7 +91,7 @@ def measured(size: Size, say: Callable[[str], None]) -> dict[str, Any]:
         "bytes": size.bytes,
         "seconds": took,
         "rows_left": left,
-        "ratio": round(took["erase"] / took["Delta's DELETE and VACUUM"], 2),
+        "ratio": round(took[OURS] / took[PEER], 2),
         "load_after": machine.load_average(),
     }
 
@@ -124,7 +127,7 @@ def _delete(spark: SparkSession, table: Path, people: tuple[str, ...]) -> None:
         spark.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS")
 
 
-def _erase(spark: SparkSession, home: StreamHome, people: tuple[str, ...], took: dict[str, float]) -> None:
+def _erase(spark: SparkSession, home: StreamHome, took: dict[str, float], people: tuple[str, ...]) -> None:
     """Carry the erasure out as the command does, from its plan on, and sweep."""
     runner = EraseRunner(spark=spark, home=home, command=Erase(keys="-"), people=people, folders=(home.savepoints,))
     started = time.perf_counter()

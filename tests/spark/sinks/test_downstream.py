@@ -17,9 +17,12 @@ import yaml
 from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
+from sessionizer.control.records.erasure_record import SECRET, read_erasures
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.sinks.tables import have_tables
+from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RollbackRunner
+from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.restores import Rollback
 from support.places import REPOSITORY, mounted
 from support.processes.in_process import catch_up
@@ -123,3 +126,30 @@ def test_each_reader_of_the_page_follows_a_restore_and_its_rollback(spark: Spark
     runner = RollbackRunner(spark=spark, home=stage.stream_home, command=Rollback())
     execute(approved(stage.stream_home, Rollback.name, runner.look()), runner)
     assert follow() == first, "a rollback brings them back"
+
+
+@pytest.mark.long
+def test_a_copy_follows_an_erasure_while_the_old_files_wait_for_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, "a secret of the tests")
+    stage = Stage.begun(tmp_path / "stream", {**clicks_spec(), "sink": {"change_feed": True}})
+    write_click_files(stage.feed, FILES, rate=12)
+    catch_up(spark, stage)
+    have_tables(spark, stage.stream_home, stage.spec(), ())
+    read = copy_by_merge(spark, stage, tmp_path)
+    first = read()
+    sessions = spark.read.format("delta").load(uri_of(stage.table("sessions")))
+    people = tuple(sorted({str(row.key) for row in sessions.select("key").distinct().collect()})[:2])
+    erase = Erase(keys="-", wait_for_readers=1)
+    runner = EraseRunner(spark=spark, home=stage.stream_home, command=erase, people=people, folders=())
+    execute(approved(stage.stream_home, Erase.name, runner.look()), runner)
+    (noted,) = read_erasures(stage.stream_home)
+    in_time: list[Rows] = []
+    sweep = runner._sweep(people, noted.erasure, noted.approved_at)
+    sweep.erase_rows("erase of the tests", lambda: in_time.append(read()))
+    assert in_time == [rows_of(stage)]
+    assert in_time[0] < first
+    mine = spark.read.format("delta").load(str(tmp_path / "mine"))
+    assert mine.where(mine.key.isin(*people)).count() == 0
+    assert read() == in_time[0], "the old files are gone, and it has read all of them"

@@ -33,7 +33,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.failures.query_failure import retry_conflicts
 from sessionizer.spark.ingest.punctuation import announcement, read_announced_timeouts
-from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.savepoints.saved_state import has_table
 from sessionizer.spark.state.savepoints.savepoint import rewrite_savepoint
@@ -103,10 +103,19 @@ class Sweep:
         new = {each.id for each in found if each.kind is SavepointKind.NATIVE and each.lineage in since}
         return sorted((each for each in found if each.id not in new), key=lambda each: each.id)
 
-    def erase_rows(self) -> None:
-        """Delete the rows of these people, then the files that earlier versions of their tables consist of."""
-        for each in self._held():
-            delete_rows_of(self.spark, each.location, self._values_in(self._table(each), each), each.column, each.old)
+    def erase_rows(self, note: str, wait: Callable[[], None]) -> None:
+        """Delete the rows of these people, ``wait``, then delete the files that earlier versions of tables consist of.
+
+        ``note`` stands with the commits in the tables' history. Until the old files go, readers of the change feed see
+        the deletions.
+        """
+        held = [*self._held()]
+        for each in held:
+            values = self._values_in(self._table(each), each)
+            with noting(self.spark, note):
+                delete_rows_of(self.spark, each.location, values, each.column, each.old)
+        wait()
+        for each in held:
             purge(self.spark, each.location)
             for file in self._find_unlisted(each):
                 remove_data(file)

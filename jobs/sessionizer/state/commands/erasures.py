@@ -101,6 +101,13 @@ class Erase(Command):
         "--verify", None, "instead of a plan: decode every file of the stream, and count what is left", default=False
     )
     for_good: bool = option("--for-good", "For good", "drop their later events as well, for ever", default=False)
+    wait_for_readers: int | None = option(
+        "--wait-for-readers",
+        "Wait for readers",
+        "minutes in which readers of the change feed may read the deletions, before the old files go",
+        min=1,
+        max=180,
+    )
     until: str | None = option(None, None, "moment in ISO 8601 up to which requests in a table count, None for now")
 
     @property

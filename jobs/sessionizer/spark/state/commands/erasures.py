@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -148,7 +149,7 @@ class EraseRunner(SparkRunner[Erase]):
             if len(people) * DIGEST_BYTES != len(noted.erasure.digests):
                 continue
             sweep = self._sweep(people, noted.erasure, noted.approved_at)
-            sweep.erase_rows()
+            sweep.erase_rows(f"{self.command.name} {noted.operation}", self._wait_for_readers)
             sweep.erase_records()
             busy = sweep.erase_savepoints()
             if busy:
@@ -156,6 +157,12 @@ class EraseRunner(SparkRunner[Erase]):
                 raise UnusableSavepoint(busy[0], cause)
             note_swept(self.home, noted, epoch_ms())
             self.say(f"{count_text(len(people), noted.column)} swept")
+
+    def _wait_for_readers(self) -> None:
+        minutes = self.command.wait_for_readers or 0
+        if minutes:
+            self.say(f"old files stay for {count_text(minutes, 'minute')}, so that readers see the deletions")
+            time.sleep(60 * minutes)
 
     def _sweep(self, people: Sequence[str], erasure: ErasedOnce, approved_at: int) -> Sweep:
         return Sweep(self.spark, self.home, people, erasure, approved_at, self.folders, self.say)
