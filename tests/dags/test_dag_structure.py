@@ -20,6 +20,7 @@ from airflow.utils.types import DagRunType
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan, ApproveUpgrades
+from sessionizer_airflow.operating.jobs import REWRITTEN
 from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
@@ -59,6 +60,17 @@ def test_every_dag_says_what_it_is(dags: dict[str, DAG]) -> None:
         assert {"sessionizer", dag_id.split(".")[1]} <= set(dag.tags), dag_id
         assert dag_id in OF_THE_PLATFORM or f"stream:{dag_id.split('.')[0]}" in dag.tags, dag_id
         assert "{" not in (dag.doc_md or ""), f"{dag_id}: a place-holder was left"
+
+
+def test_a_mapped_task_can_be_made_of_its_arguments(dags: dict[str, DAG]) -> None:
+    form = {"verb": "erase", "stream": "clicks", "keys": "/data/requests", "by_client": False}
+    made = {}
+    for name in ("plan", "carry_out"):
+        task = dags["sessionizer.erase"].get_task(name)
+        assert isinstance(task, MappedOperator)
+        made[name] = task.unmap({"form": form})
+        assert made[name].form == form
+    assert made["carry_out"].outlets == [REWRITTEN]
 
 
 def test_every_task_has_the_owner_of_its_stream(dags: dict[str, DAG]) -> None:

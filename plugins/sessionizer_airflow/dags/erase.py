@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from sessionizer_airflow.dags.operate import MINUTE, SOON, job_options
 from sessionizer_airflow.errors import say_what_to_do
 from sessionizer_airflow.operating.erasures import ApproveErasures, ErasureSettings, forms_of_erasures
-from sessionizer_airflow.operating.jobs import CarryOut, MakePlan
+from sessionizer_airflow.operating.jobs import REWRITTEN, CarryOut, MakePlan
 from sessionizer_airflow.operating.results import CARRY_OUT, tell_of_failure
 from sessionizer_airflow.operators.scheduled import StreamsTask
 from sessionizer_airflow.project import platform_dag_options
@@ -64,6 +64,7 @@ def erase_dag(wiring: Wiring, platform: str, settings: ErasureSettings) -> DAG:
             task_id=CARRY_OUT,
             approval="approve",
             settings=wiring.supervision,
+            outlets=[REWRITTEN],  # Airflow gives a mapped task the outlets that are named here, not its own
             # The remedy must be the last line of the log, so its callback is last.
             **told,
             **{**job, "execution_timeout": timedelta(hours=6)},

@@ -120,7 +120,7 @@ class ApproveErasures(ApprovalTask):
         """Return the plans that can be carried out. A stream whose job failed has none."""
         found = (
             PLAN_FILE.of(self.project.home_of(str(form["stream"])), operation_id(context)).require()
-            for form in self.forms
+            for form in self.forms or ()  # none if the task that finds them failed
         )
         return [plan for plan in found if plan is not None and plan.possible]
 

@@ -104,7 +104,7 @@ class OperateJob(SparkBatchJob):
     serves: ClassVar[Collection[str]] = tuple(COMMANDS)
 
     def __init__(self, *, project: Project, form: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(job=job_of(project, OPERATE, ()), map_index_template=TEMPLATE, **kwargs)
+        super().__init__(job=job_of(project, OPERATE, ()), **{"map_index_template": TEMPLATE, **kwargs})
         self.project = project
         self.form = form
 
@@ -193,7 +193,7 @@ class CarryOut(OperateJob):
     proves: tuple[StreamHome, int] | None = None
 
     def __init__(self, *, settings: SupervisionSettings, approval: str, **kwargs: Any) -> None:
-        super().__init__(outlets=[REWRITTEN], **kwargs)
+        super().__init__(**{"outlets": [REWRITTEN], **kwargs})
         self.settings = settings
         self.approval = approval
 
