@@ -2,8 +2,10 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,8 @@ from sessionizer.control.records.erasure_record import read_erasures
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.erasing.records import find_left
 from sessionizer_demo.local_airflow.api import wait_until
-from support.pages.page_user import OperateForm
+from support.pages.browser import chromium
+from support.pages.page_user import BrowserUser
 from support.places import REPOSITORY
 from support.processes.live_airflow import Platform
 
@@ -38,8 +41,23 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-class EraseForm(OperateForm):
-    dag = "sessionizer.erase"
+class EraseUser(BrowserUser):
+    """A user at the browser, who approves what the table asks for."""
+
+    dag: ClassVar = "sessionizer.erase"
+
+    def click_answer(self, run: str, answer: str) -> str:
+        """Answer on the page of the approval, and return the state in which the run ends."""
+        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plans wait")
+        self.browser.click("button", answer)
+        return self.wait_for_end(run, 900)
+
+    def read_plans(self, run: str) -> str:
+        """Open the page of the approval, and return what it says."""
+        self.wait_for_plan(run)
+        self.browser.open(f"{self.address}/dags/{self.dag}/runs/{run}/tasks/approve/required_actions")
+        self.browser.wait_for_text("cannot be brought back")
+        return self.browser.text()
 
 
 def done() -> dict[str, set[str]]:
@@ -60,27 +78,30 @@ def feed(platform: Platform, name: str, *people: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def running(platform: Platform) -> Platform:
+def user(platform: Platform) -> Iterator[EraseUser]:
     feed(platform, "first", *PEOPLE, *(f"person-{number}" for number in range(20)))
     for stream in STREAMS:
         platform.api.unpause(f"{stream}.supervise")
     for stream in STREAMS:
         platform.of(stream).wait_for_driver(seconds=240)
-    return platform
+    with chromium() as browser:
+        found = EraseUser(platform, browser)
+        browser.show_as(1280, 900)
+        found.log_in()
+        yield found
 
 
-def test_two_streams_erase_what_one_approval_allows(running: Platform) -> None:
+def test_two_streams_erase_what_one_approval_allows(user: EraseUser) -> None:
     ask(PEOPLE[0], None)
     ask(PEOPLE[1], "clicks")
-    form = EraseForm(running)
-    run = running.run_now(form.dag)
-    shown = form.wait_for_plan(run)
-    told = shown["body"].replace("\\", "")
+    running = user.platform
+    run = running.run_now(user.dag)
+    told = user.read_plans(run)
     assert all(stream in told for stream in STREAMS)
     assert not any(person in told for person in PEOPLE)
+    user.see("erase plans")
     before = {stream: running.of(stream).working_uid() for stream in STREAMS}
-    form.answer(run, "Approve")
-    assert running.wait_for_end(form.dag, run, 900) == "success"
+    assert user.click_answer(run, "Approve") == "success"
     for stream, people in (("clicks", PEOPLE), ("visits", PEOPLE[:1])):
         home = running.of(stream).home
         (operation,) = read_operations(home)
@@ -92,25 +113,28 @@ def test_two_streams_erase_what_one_approval_allows(running: Platform) -> None:
         found = find_left(home, people, ())
         assert [(each.file, each.unreadable) for each in found] == [], stream
     assert done() == {PEOPLE[0]: {*STREAMS}, PEOPLE[1]: {"clicks"}}
+    user.browser.open(f"{user.address}/dags/{user.dag}/runs/{run}")
+    user.browser.wait_for_text("clicks")
+    user.see("erase run")
+    user.browser.open(f"{user.address}/dags/{running.dag}/plugin/stream")
+    user.browser.wait_for_text("Timeline")
+    user.see("erase page")
 
 
-def test_nothing_is_asked_while_nobody_is_to_be_erased(running: Platform) -> None:
-    form = EraseForm(running)
-    run = running.run_now(form.dag)
-    assert running.wait_for_end(form.dag, run, 300) == "success"
-    assert form.states(run)["approve"] == "skipped"
-    assert [len(read_operations(running.of(stream).home)) for stream in STREAMS] == [1, 1]
+def test_nothing_is_asked_while_nobody_is_to_be_erased(user: EraseUser) -> None:
+    run = user.platform.run_now(user.dag)
+    assert user.wait_for_end(run, 300) == "success"
+    assert user.states(run)["approve"] == "skipped"
+    assert [len(read_operations(user.platform.of(stream).home)) for stream in STREAMS] == [1, 1]
 
 
-def test_a_rejected_list_changes_nothing_and_is_asked_again(running: Platform) -> None:
+def test_a_rejected_list_changes_nothing_and_is_asked_again(user: EraseUser) -> None:
     ask("person-3", "visits")
-    form = EraseForm(running)
     for answer, end in (("Reject", 1), ("Approve", 2)):
-        run = running.run_now(form.dag)
-        told = form.wait_for_plan(run)["body"]
-        assert "visits" in told
-        assert "clicks" not in told
-        form.answer(run, answer)
-        assert running.wait_for_end(form.dag, run, 900) == "success"
-        assert len(read_operations(running.of("visits").home)) == end
+        run = user.platform.run_now(user.dag)
+        told = user.read_plans(run)
+        assert "stream visits" in told
+        assert "stream clicks" not in told
+        assert user.click_answer(run, answer) == "success"
+        assert len(read_operations(user.platform.of("visits").home)) == end
     wait_until(lambda: done()["person-3"] == {"visits"}, 10, "the moment in the table")

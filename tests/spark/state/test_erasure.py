@@ -156,6 +156,7 @@ def test_all_else_stays_and_later_events_of_the_past_are_dropped(erased: Erased)
     assert all(any(key in str(row[1]) for key in erased.people) or row[0] == "conflicting_duplicate" for row in gone)
 
 
+@pytest.mark.long
 def test_nobody_comes_back_out_of_a_vault_an_old_file_or_a_history(erased: Erased, tmp_path: Path) -> None:
     stage, home = erased.stage, erased.stage.stream_home
     shutil.copytree(opened(home.savepoints), tmp_path / "vault")
@@ -237,7 +238,7 @@ def dies_with_rows_of(people: Sequence[str]) -> Callable[..., int | None]:
     return write_and_die
 
 
-def _die(_: Sweep) -> None:
+def _die(*_: object) -> None:
     raise KeyboardInterrupt
 
 
