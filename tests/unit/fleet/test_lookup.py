@@ -1,5 +1,6 @@
 """Lookups in real Delta tables, without Spark: the sessions of a key, the way of an event, refused rows by reason."""
 
+import os
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sessionizer.control.records.driver_records import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Answer
-from sessionizer.errors import LookupNotInstalled
+from sessionizer.errors import DamagedFile, LookupNotInstalled
 from sessionizer.fleet.lookup import find as samples
 from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key, read_refused_rows
 from sessionizer.fleet.lookup.table_scan import DataFile, TableScan
@@ -212,3 +213,15 @@ def test_the_answer_about_a_key_says_when_its_session_closes(tmp_path: Path, rev
         Answer(at=1, key="a", error="its batch is gone"),
     ):
         reviewed(find_key("visits", "a", nowhere, answer.to_json(), within_s=60)["says"])
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_a_data_file_is_named_at_once(tmp_path: Path) -> None:
+    table = tmp_path / QUARANTINE
+    append(str(table), [refused("malformed", "x", 1)])
+    (file,) = table.glob("*.parquet")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DamagedFile) as damaged:
+        find_event("clicks", "e1", {name: str(tmp_path / name) for name in (SESSIONS, QUARANTINE, LATE_EVENTS)})
+    assert damaged.value.path == str(file)

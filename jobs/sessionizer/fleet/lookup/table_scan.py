@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile, LookupNotInstalled
 from sessionizer.home.json_record import JsonObject
-from sessionizer.home.local_files import first_line
+from sessionizer.home.local_files import file_kind, first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,9 +124,17 @@ class TableScan:
             for number, file in enumerate(files):
                 if time.monotonic() > self.deadline:
                     return ScanResult(read=number, files=len(files))
+                self._require_regular(file)
                 if visit(file) is False:
                     break
         return ScanResult(read=len(files), files=len(files))
+
+    def _require_regular(self, file: DataFile) -> None:
+        """Raise DamagedFile if a pipe or a device is in the place of a file, because to open one waits for ever."""
+        place = Path(self.location) / file.fragment.path
+        kind = file_kind(place.stat().st_mode) if "://" not in self.location and place.exists() else None
+        if kind is not None:
+            raise DamagedFile(str(place), f"it is {kind}, no regular file")
 
     @contextmanager
     def _named_damage(self) -> Iterator[None]:
