@@ -114,7 +114,7 @@ def test_two_streams_erase_what_one_approval_allows(user: EraseUser) -> None:
         assert [(each.file, each.unreadable) for each in found] == [], stream
     assert done() == {PEOPLE[0]: {*STREAMS}, PEOPLE[1]: {"clicks"}}
     user.browser.open(f"{user.address}/dags/{user.dag}/runs/{run}")
-    user.browser.wait_for_text("clicks")
+    user.browser.wait_for_text("carry_out")
     user.see("erase run")
     user.browser.open(f"{user.address}/dags/{running.dag}/plugin/stream")
     user.browser.wait_for_text("Timeline")
