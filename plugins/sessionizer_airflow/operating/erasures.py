@@ -20,7 +20,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovalTask, approve_plan, list_plan
+from sessionizer_airflow.operating.approval import SHOWN_PLAN, ApprovalSettings, ApprovalTask, approve_plan, list_plan
 from sessionizer_airflow.operating.request import operation_id
 from sessionizer_airflow.project import Project
 
@@ -101,6 +101,7 @@ class ApproveErasures(ApprovalTask):
             raise AirflowSkipException("no stream has a plan that can be carried out")
         for each in plans:  # if the task was cleared, the earlier answer no longer counts
             write_request(self.project.home_of(each.stream), each)
+        context["ti"].xcom_push(SHOWN_PLAN, [each.digest for each in plans])
         left = sorted({str(each["stream"]) for each in self.forms} - {each.stream for each in plans})
         self.subject = f"Erase people from {count_text(len(plans), 'stream')}?"
         self.body = body_of_plans(plans, left, self.settings.patience_ms)
@@ -108,9 +109,11 @@ class ApproveErasures(ApprovalTask):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> list[Mapping[str, Any]]:
         """Handle the answer: record the approval of each plan, or skip what follows."""
-        by, plans = self.read_answer(context, event), self._plans(context)
+        by, task = self.read_answer(context, event), context["ti"]
         if by is None:
             return []
+        shown = task.xcom_pull(task_ids=self.task_id, key=SHOWN_PLAN) or ()
+        plans = [each for each in self._plans(context) if each.digest in shown]  # one may have come since then
         for each in plans:
             approve_plan(self.project.home_of(each.stream), each, by)
         approved = {each.stream for each in plans}

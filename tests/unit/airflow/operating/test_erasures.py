@@ -99,8 +99,12 @@ def test_one_answer_approves_each_plan_that_can_be_carried_out(
         text = f"stream {name} erases 2 keys\n  sessions: 3 rows are deleted"
         keep_plan(StreamHome.of(streams.home, name), replace(PLAN, stream=name, possible=possible, text=text))
     task = ApproveErasures(task_id="approve", project=streams, settings=APPROVAL, forms=asked)
+    shown = context({})
+    shown["ti"].xcom_pull = lambda task_ids, key: shown["ti"].kept[key]
     with pytest.raises(TaskAwaitingInput):
-        task.execute(context({}))
+        task.execute(shown)
+    late = replace(PLAN, stream="failed", digest="fedcba9876543210")
+    keep_plan(StreamHome.of(streams.home, "failed"), late)
     reviewed(f"{task.subject}\n{task.body}")
     monkeypatch.undo()
     event = {
@@ -109,11 +113,11 @@ def test_one_answer_approves_each_plan_that_can_be_carried_out(
         "responded_at": NOW,
         "responded_by_user": {"id": "7", "name": "alice"},
     }
-    assert task.execute_complete(context({}), event) == [{"stream": "clicks"}, {"stream": "visits"}]
+    assert task.execute_complete(shown, event) == [{"stream": "clicks"}, {"stream": "visits"}]
     for name in ("clicks", "visits"):
         approved = require_request(StreamHome.of(streams.home, name), PLAN.id)
         assert (approved.step, approved.by) == (OperationStage.APPROVED, f"alice{IN_AIRFLOW}")
 
-    refused = ApproveErasures(task_id="approve", project=streams, settings=APPROVAL, forms=asked[1:3])
+    refused = ApproveErasures(task_id="approve", project=streams, settings=APPROVAL, forms=asked[2:3])
     with pytest.raises(AirflowSkipException):
         refused.execute(context({}))
