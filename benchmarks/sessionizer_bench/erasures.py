@@ -26,9 +26,10 @@ from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
+from sessionizer_bench.data.generator import stored
 from sessionizer_bench.driver import SETTINGS
 from sessionizer_bench.measuring import machine
-from sessionizer_bench.places import RUNS
+from sessionizer_bench.places import DATASETS, RUNS
 from sessionizer_bench.state_verbs import MILLION, streamed
 from sessionizer_bench.state_verbs import quick as quick_dataset
 
@@ -67,7 +68,7 @@ def measured(size: Size, say: Callable[[str], None]) -> dict[str, Any]:
     home = streamed(dataset, folder, say)
     spark = spark_session("benchmark erase", "local[2]", SETTINGS)
     table = home.table_locations(None)[SESSIONS]
-    rows = _fill(spark, table, size.bytes, say)
+    rows = _fill(spark, table, stored(dataset, DATASETS).files, size.bytes, say)
     copy = folder / "copy"
     shutil.copytree(table, copy)
     asked = SavepointRequest(home.savepoints, "benchmark", "native")
@@ -104,15 +105,40 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
     yield f"erase ÷ DELETE and VACUUM: {record['ratio']} × (promised: at most {PROMISE} ×)"
 
 
-def _fill(spark: SparkSession, table: str, wanted: int, say: Callable[[str], None]) -> int:
-    """Append the table's own rows, with other ids, until it has the ``wanted`` bytes. Return the number of rows."""
-    before = spark.read.format("delta").load(table)
+def _fill(spark: SparkSession, table: str, events: Path, wanted: int, say: Callable[[str], None]) -> int:
+    """Append finished sessions of the same users, a day earlier each time, until the table has the ``wanted`` bytes.
+
+    ``events``: the files that the stream has read. Return the number of rows.
+    """
+    shape, day = spark.read.format("delta").load(table).schema, 0
     while (size := _bytes(spark, table)) < wanted:
+        day += 1
         say(f"filling: {size / 1e9:.2f} GB")
-        rows = spark.read.format("delta").load(table).withColumn("session_id", F.expr("uuid()"))
-        share = min(1.0, (wanted - size) / size + 0.01)
-        rows.sample(fraction=share).write.format("delta").mode("append").save(table)
-    return before.count()
+        rows = spark.read.parquet(str(events)).selectExpr(
+            "user_id",
+            f"event_time - interval {day} days AS event_time",
+            f"substr(sha2(concat(event_id, '{day}'), 256), 1, 16) AS event_id",
+            "is_last AS closes",
+            "data",
+        )
+        event = F.struct("event_time", "event_id", "closes", "data")
+        ended = rows.groupBy(F.col("user_id").alias("key")).agg(F.sort_array(F.collect_list(event)).alias("events"))
+        values = {
+            "session_id": "uuid()",
+            "key": "key",
+            "date": "to_date(events[0].event_time)",
+            "started_at": "events[0].event_time",
+            "ended_at": "element_at(events, -1).event_time",
+            "event_count": "size(events)",
+            "close_reason": "'gap'",
+            "events": "events",
+            "lineage": "'of the benchmark'",
+            "batch_id": str(day),
+            "emitted_at": "element_at(events, -1).event_time",
+        }
+        columns = [F.expr(values.get(each.name, "null")).cast(each.dataType).alias(each.name) for each in shape]
+        ended.select(columns).write.format("delta").mode("append").save(table)
+    return spark.read.format("delta").load(table).count()
 
 
 def _bytes(spark: SparkSession, table: str) -> int:
