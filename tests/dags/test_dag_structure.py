@@ -22,6 +22,7 @@ from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan, ApproveUpgrades
 from sessionizer_airflow.operating.jobs import REWRITTEN
 from sessionizer_airflow.operating.request import purposes
+from sessionizer_airflow.operating.results import TEMPLATE
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
 from support.streams.spec_folder import load_streams
@@ -68,6 +69,7 @@ def test_a_mapped_task_can_be_made_of_its_arguments(dags: dict[str, DAG]) -> Non
     for name in ("plan", "carry_out"):
         task = dags["sessionizer.erase"].get_task(name)
         assert isinstance(task, MappedOperator)
+        assert task.map_index_template == TEMPLATE  # Airflow does not ask the class
         made[name] = task.unmap({"form": form})
         assert vars(made[name])["form"] == form
     assert made["carry_out"].outlets == [REWRITTEN]

@@ -7,6 +7,6 @@ if __name__ == "__main__":
     # Last, because the package that the driver's Python has or that Spark brings along comes first.
     sys.path.append(str(Path(__file__).absolute().parent.parent.parent))
 
-    from sessionizer.cli.app import main
+    from sessionizer.cli import main
 
     main()

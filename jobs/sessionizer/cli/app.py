@@ -112,7 +112,7 @@ def everywhere(
         os.environ[CONTROL_VARIABLE] = control
 
 
-def main() -> None:
+def run_app() -> None:
     """Run the command line. An error of ours ends it with a message, a remedy and the error's exit code.
 
     So does a refusal by the operating system, of a file or of the output.

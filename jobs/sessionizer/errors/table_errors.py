@@ -57,10 +57,10 @@ class DataAway(OfStream, TransientError, exit_code=40):
 
 
 class StateBehindTables(OfStream, TerminalError, exit_code=38, of_any_lineage=True):
-    """Rows of a batch that the state lacks.
+    """Rows of a batch that the state lacks, or a deletion by an operation that the home lacks.
 
     ``known`` is the newest batch of that lineage that its checkpoint has begun: -1 for none, None if the lineage is
-    unknown here.
+    unknown here. ``batch_id`` is None for an operation, whose id is in place of a lineage's.
     """
 
     title = "the state is older than its tables"
@@ -71,10 +71,13 @@ class StateBehindTables(OfStream, TerminalError, exit_code=38, of_any_lineage=Tr
     )
     location: str
     lineage: str
-    batch_id: int
+    batch_id: int | None
     known: int | None
 
     def __str__(self) -> str:
+        if self.batch_id is None:
+            deleted = f"operation {self.lineage} deleted rows of {self.location}"
+            return f"the state of stream {self.stream!r} is older than its tables: {deleted}, but this home lacks it"
         begun = "no batch" if self.known == -1 else f"batch {self.known}"
         here = "this home does not know that lineage" if self.known is None else f"its checkpoint has begun {begun}"
         has = f"{self.location} has batch {self.batch_id} of lineage {self.lineage}"
@@ -84,12 +87,12 @@ class StateBehindTables(OfStream, TerminalError, exit_code=38, of_any_lineage=Tr
         """Return the way back if no home knows the lineage."""
         if self.known is not None:
             return None
+        before = f"restore a savepoint from before it (`sessionizer savepoint list {self.stream}`)"
+        newer = f"put back the newer home, which knows {self.lineage}. If it is lost,"
+        if self.batch_id is None:
+            return f"{newer} {before}. The restore brings the deleted rows back"
         delete = f"DELETE FROM delta.`{self.location}` WHERE lineage = '{self.lineage}'"  # noqa: S608  for people
-        return (
-            f"put back the newer home, which knows {self.lineage}. If it is lost, delete the rows of that lineage from "
-            f"each table ({delete}). Then restore a savepoint from before it (`sessionizer savepoint list "
-            f"{self.stream}`)"
-        )
+        return f"{newer} delete the rows of that lineage from each table ({delete}). Then {before}"
 
 
 class RowsMissing(OfStream, TerminalError, exit_code=39, of_any_lineage=True):

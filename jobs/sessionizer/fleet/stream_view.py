@@ -206,7 +206,7 @@ class StreamView:
             Action.STOP: is_steered and self._takes_stop(seen),
             Action.SAVEPOINT: is_free and has_run and not self.is_drained,
             Action.RESTORE: is_free and has_run,
-            Action.ROLLBACK: is_free and lineage is not None and lineage.parent is not None,
+            Action.ROLLBACK: is_free and lineage is not None and lineage.before is not None,
             Action.PROMOTE: is_free and self.has_canary and not self.is_drained,
             Action.UPGRADE: is_free and has_run and not self.is_drained,
         }

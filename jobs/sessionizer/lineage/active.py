@@ -142,6 +142,13 @@ def activate_lineage(home: StreamHome, lineage: str, parent: str | None, before:
     LINEAGE_FILE.of(home).write(Lineage(lineage, epoch_ms(), parent, before))
 
 
+def remove_way_back(home: StreamHome) -> None:
+    """Note that no rollback leads to the lineage before, because its checkpoint is removed. Raises UnwritablePath."""
+    active = read_lineage(home)
+    if active is not None and active.before is not None:
+        LINEAGE_FILE.of(home).write(replace(active, before=None))
+
+
 def locate_data(home: StreamHome) -> StreamHome:
     """Return the home with the data root of the active lineage, or unchanged if none is known. Opens no data."""
     try:

@@ -11,7 +11,7 @@ from sessionizer_airflow.dags.operate import MINUTE, SOON, job_options
 from sessionizer_airflow.errors import say_what_to_do
 from sessionizer_airflow.operating.erasures import ApproveErasures, ErasureSettings, forms_of_erasures
 from sessionizer_airflow.operating.jobs import REWRITTEN, CarryOut, MakePlan
-from sessionizer_airflow.operating.results import CARRY_OUT, tell_of_failure
+from sessionizer_airflow.operating.results import CARRY_OUT, TEMPLATE, tell_of_failure
 from sessionizer_airflow.operators.scheduled import StreamsTask
 from sessionizer_airflow.project import platform_dag_options
 
@@ -47,7 +47,10 @@ def erase_dag(wiring: Wiring, platform: str, settings: ErasureSettings) -> DAG:
             look=lambda say, _: forms_of_erasures(project, wiring.stream_names, settings, say),
             **retry,
         )
-        told: dict[str, Any] = {"on_failure_callback": [tell_of_failure, say_what_to_do]}
+        told: dict[str, Any] = {
+            "on_failure_callback": [tell_of_failure, say_what_to_do],
+            "map_index_template": TEMPLATE,
+        }
         plan = MakePlan.partial(task_id="plan", **told, **job, **retry).expand(form=due.output)
         approve = ApproveErasures(
             task_id="approve",

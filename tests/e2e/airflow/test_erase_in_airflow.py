@@ -114,11 +114,13 @@ def test_two_streams_erase_what_one_approval_allows(user: EraseUser) -> None:
         assert [(each.file, each.unreadable) for each in found] == [], stream
     assert done() == {PEOPLE[0]: {*STREAMS}, PEOPLE[1]: {"clicks"}}
     user.browser.open(f"{user.address}/dags/{user.dag}/runs/{run}")
-    user.browser.wait_for_text("carry_out")
+    for stream in STREAMS:
+        user.browser.wait_for_text(f"erase {stream}")
     user.see("erase run")
     user.browser.open(f"{user.address}/dags/{running.dag}/plugin/stream")
     user.browser.wait_for_text("Timeline")
     user.see("erase page")
+    assert "Roll back" not in user.browser.text()
 
 
 def test_nothing_is_asked_while_nobody_is_to_be_erased(user: EraseUser) -> None:

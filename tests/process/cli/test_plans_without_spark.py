@@ -56,7 +56,7 @@ def plan_in_process(tmp_path: Path, stage: Stage, *command: str) -> subprocess.C
         "PATH": "",
         "HOME": str(tmp_path),
     }
-    program = "from sessionizer.cli.app import main; main()"
+    program = "from sessionizer.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-c", program, *command, "--home", str(stage.home)],
         capture_output=True,

@@ -141,7 +141,7 @@ def test_airflow_and_the_shell_find_it(wheel: zipfile.ZipFile) -> None:
     found.read_string(metadata(wheel, "entry_points.txt"))
     assert {name: dict(found[name]) for name in found.sections()} == {
         "console_scripts": {
-            "sessionizer": "sessionizer.cli.app:main", "sessionizer-feed": "sessionizer_demo.feed.__main__:main"
+            "sessionizer": "sessionizer.cli:main", "sessionizer-feed": "sessionizer_demo.feed.__main__:main"
         },
         "airflow.plugins": {"sessionizer": "sessionizer_airflow.plugin:SessionizerPlugin"},
         "apache_airflow_provider": {"provider_info": "sessionizer_airflow:provider_info"},

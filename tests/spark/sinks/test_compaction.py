@@ -26,6 +26,7 @@ from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.lineages.table_changes import list_changes_after
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+from support.verbs.begun_restore import begun_restore
 
 OWNER = "clicks@0123456789abcdef"
 BATCHES = 5
@@ -134,7 +135,7 @@ def test_the_version_of_an_old_savepoint_is_read_after_a_compaction(
     long_ago = time.time() - 12 * DAY_S
     for version in range(BATCHES + 1):
         os.utime(log / f"{version:020d}.json", (long_ago + version, long_ago + version))
-    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
+    delete_rows(spark, table, BACK, begun_restore("20261122T080000-abc123"), lambda: None)
     compact_table(spark, planned(spark, table), WEEK_AND_MORE)
     (counted,) = count_changes(spark, "clicks", [table], FORWARD)
     assert counted.rows_back == 2

@@ -14,7 +14,7 @@ from sessionizer.control.operation import Operation
 from sessionizer.errors import DataAway, InvalidSpec, RowsGone, TableOwned
 from sessionizer.home.data_files import remove_tree
 from sessionizer.spark.internals.delta_append import Transaction, write_once
-from sessionizer.spark.internals.delta_log import table_property
+from sessionizer.spark.internals.delta_log import last_versions, table_property
 from sessionizer.spark.sinks.table_shapes import TableShape
 from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours, require_tables_fit
 from sessionizer.spark.state.restores import table_rows
@@ -34,7 +34,13 @@ ROWS = [
     ("after", 0, "2026-11-23"),
 ]
 BACK = RowChanges((Segment("before", 3), Segment("back_to", 7)), ("after",))
-FORWARD = RowChanges((Segment("before", 3), Segment("back_to", 9)), ("after",), (BatchRange("back_to", 7, 9),))
+EARLIER = begun_restore("20261122T080000-abc123")
+FORWARD = RowChanges(
+    (Segment("before", 3), Segment("back_to", 9)),
+    ("after",),
+    (BatchRange("back_to", 7, 9),),
+    operations={EARLIER.id, "20261123T080000-abc123"},
+)
 
 
 @pytest.fixture
@@ -101,16 +107,40 @@ def test_they_leave_in_one_commit_that_says_why(
 
 
 def test_a_second_time_nothing_is_written(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
-    delete_rows(spark, table, BACK, "first", lambda: None)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
     files = set((tmp_path / "sessions").rglob("*"))
-    delete_rows(spark, table, BACK, "second", lambda: None)
-    delete_rows(spark, replace(table, location=str(tmp_path / "nowhere")), BACK, "first", lambda: None)
+    delete_rows(spark, table, BACK, replace(EARLIER, id="20261122T090000-abc123"), lambda: None)
+    delete_rows(spark, replace(table, location=str(tmp_path / "nowhere")), BACK, EARLIER, lambda: None)
     assert {file for file in (tmp_path / "sessions").rglob("*") if file.is_file()} <= files
     assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
 
 
+def test_rows_that_another_writer_wrote_anew_leave_by_the_same_command(
+    spark: SparkSession, table: StreamedTable
+) -> None:
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
+    before = spark.read.format("delta").option("versionAsOf", 0).load(table.location)
+    before.where("lineage = 'after'").write.format("delta").mode("append").save(table.location)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
+    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+    assert last_versions(spark, table.location) == {f"deletion-{EARLIER.id}": 1}
+
+
+def test_all_rows_of_the_path_come_back_that_an_operation_deleted_of_which_no_record_is_left(
+    spark: SparkSession, table: StreamedTable, operation: Operation
+) -> None:
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
+    forgotten = replace(FORWARD, missing=(), left="20261121T080000-abc123", operations=())
+    (counted,) = count_changes(spark, "clicks", [table], forgotten)
+    assert (counted.rows, counted.back) == (0, {"2026-11-22": 2})
+    (counted,) = count_changes(spark, "clicks", [table], replace(forgotten, left="20261122T080001-abc123"))
+    assert (counted.rows, counted.back) == (0, {})
+    assert len(change(spark, operation, table, forgotten)) == 1
+    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("back_to", 8), ("back_to", 9), ("before", 3)]
+
+
 def test_what_is_written_afterwards_has_no_such_note(spark: SparkSession, table: StreamedTable) -> None:
-    delete_rows(spark, table, BACK, "restore 0815", lambda: None)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
     spark.read.format("delta").load(table.location).limit(1).write.format("delta").mode("append").save(table.location)
     newest = DeltaTable.forPath(spark, table.location).history(1).select("userMetadata").first()
     assert newest is not None
@@ -120,7 +150,7 @@ def test_what_is_written_afterwards_has_no_such_note(spark: SparkSession, table:
 def test_rows_that_an_earlier_command_deleted_come_back_once(
     spark: SparkSession, table: StreamedTable, operation: Operation
 ) -> None:
-    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
     (counted,) = count_changes(spark, "clicks", [table], FORWARD)
     assert (counted.rows, counted.back) == (0, {"2026-11-22": 2})
     assert len(change(spark, operation, table, FORWARD)) == 1
@@ -141,7 +171,7 @@ def test_of_a_batch_that_is_there_nothing_comes_back(spark: SparkSession, table:
 def test_a_process_that_was_overtaken_brings_nothing_back_twice(
     spark: SparkSession, table: StreamedTable, operation: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
     counted_before = table_rows._coming_back(spark, table, FORWARD).localCheckpoint()
     change(spark, operation, table, FORWARD)
     monkeypatch.setattr(table_rows, "_coming_back", lambda *_: counted_before)
@@ -151,7 +181,7 @@ def test_a_process_that_was_overtaken_brings_nothing_back_twice(
 
 
 def test_a_version_that_was_vacuumed_is_refused_by_name(spark: SparkSession, table: StreamedTable) -> None:
-    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     try:
         DeltaTable.forPath(spark, table.location).vacuum(0)
@@ -184,7 +214,7 @@ def test_rows_of_a_lineage_that_the_home_does_not_know_leave(spark: SparkSession
     rows.write.format("delta").mode("append").option("txnAppId", "unknown").option("txnVersion", 0).save(table.location)
     (counted,) = count_changes(spark, "clicks", [table], BACK)
     assert counted.by_day == {"2026-11-22": 2, "2026-11-23": 1, "2026-11-24": 1}
-    delete_rows(spark, table, BACK, "restore 0815", lambda: None)
+    delete_rows(spark, table, BACK, EARLIER, lambda: None)
     assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
 
 

@@ -20,9 +20,10 @@ from sessionizer.control.records.operation_record import (
     write_unless_abandoned,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
-from sessionizer.errors import OperationPending, StreamChanged, UnusableSavepoint
+from sessionizer.errors import OperationPending, StateBehindTables, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_tree
+from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts, read_announced_timeouts
 from sessionizer.spark.state.commands import runner
@@ -42,6 +43,7 @@ from sessionizer.state.savepoints.verification import digest_files, require_unda
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.places import opened
+from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
@@ -79,6 +81,32 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     opened(hurt).write_bytes(bytes(content))
     with pytest.raises(UnusableSavepoint, match="is changed"):
         plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
+
+
+def test_a_home_from_before_a_restore_is_refused_and_another_restore_brings_the_deleted_rows_back(
+    restored: Restored, tmp_path: Path
+) -> None:
+    """The restore deleted rows of the lineage that goes on, and its own lineage wrote none."""
+    spark, home, tables = restored.spark, restored.stage.stream_home, "tables"
+    newest = SavepointRequest(home.savepoints, "tests", "newest")
+    make_savepoint(spark, home, read_committed_batch(home), newest, lambda _: None)
+    before = landed(restored.stage)
+    shutil.copytree(opened(home.root), tmp_path / "older", ignore=shutil.ignore_patterns(tables))
+    forgotten = restored.restore(mint_id(epoch_ms()))
+    assert landed(restored.stage) != before
+    for part in opened(home.root).iterdir():
+        if part.name != tables:
+            shutil.rmtree(part)
+    shutil.copytree(tmp_path / "older", opened(home.root), dirs_exist_ok=True)
+    assert restored.stage.lineage == restored.before
+    with DriverProcess.start(restored.stage, "old-home", "caught-up") as driver:
+        assert driver.wait() == StateBehindTables.exit_code
+        assert forgotten.id in driver.said
+    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "newest", epoch_ms())
+    restored.restore(mint_id(epoch_ms()))
+    assert landed(restored.stage) == before
+    drain(spark, restored.stage)
+    restored.assert_exact()
 
 
 @pytest.mark.long

@@ -67,6 +67,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.RowsLeft("clicks", "/lake/sessions", 3),
     errors.RowsGone("clicks", "/lake/sessions", 3, "the version left the log"),
     errors.StateBehindTables("clicks", "/lake/sessions", "20261121T105501-3fa9c2", 9, 5),
+    errors.StateBehindTables("clicks", "/lake/sessions", "20261121T105501-3fa9c2", None, None),
     errors.RowsMissing("clicks", "/lake/sessions", "20261121T105501-3fa9c2", 9, 7),
     errors.DataAway("clicks", "the table sessions", "/lake/sessions"),
     errors.HomeCopied("/copy on laptop", "5d1c0f3e9a7b2468", "/srv/home on laptop"),

@@ -18,7 +18,7 @@ NOBODY = "thrift://127.0.0.1:9"
 
 _SESSION = """
 import contextlib, io, json, shutil, sys
-from sessionizer.cli.app import main
+from sessionizer.cli import main
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.sinks.tables import name_tables

@@ -266,13 +266,14 @@ def test_what_does_not_mend_itself_says_what_is_wrong(situation: str) -> None:
     assert worst.line.startswith(f"{worst.word}: {worst.what}")
 
 
-RAN = Lineage("b", LONG_AGO, "a")
+RAN = Lineage("b", LONG_AGO, "a", "a")
 LOOKS = NOW - MINUTE
 KILLED = replace(COMMAND, is_at_work=False)
 UPGRADE = WaitingUpgrade(stream="visits", digest="d1")
 STATEFUL = "savepoint restore rollback upgrade"
 ACTIONS: dict[str, tuple[StreamView, str]] = {
     "at work": (facts(lineage=RAN, looked_at=LOOKS), f"stop {STATEFUL}"),
+    "after an erasure": (facts(lineage=Lineage("c", LONG_AGO, "b")), "stop savepoint restore upgrade"),
     "its first lineage": (facts(lineage=Lineage("a", LONG_AGO)), "stop savepoint restore upgrade"),
     "a canary": (facts(lineage=RAN, canary=CANARY), "stop savepoint restore rollback promote upgrade"),
     "stopping": (facts(replace(WORKING, desired=STOP, stop_requested=True), lineage=RAN), f"start {STATEFUL}"),

@@ -170,6 +170,13 @@ def read_operations(home: StreamHome) -> list[OperationRecord]:
     return sorted(read_all(home, OPERATION_FILE), key=lambda each: (each.begun_at, each.id))
 
 
+def operation_ids(home: StreamHome) -> frozenset[str]:
+    """Return the ids of all operations that have begun or are over. Raises ControlUnreachable."""
+    folder = OPERATION_FILE.folder(home)
+    with reaching_records(folder):
+        return frozenset(name.removesuffix(".json") for name in record_names(folder, "[!.]*.json"))
+
+
 def read_requests(home: StreamHome) -> list[OperationRecord]:
     """Read all operations as they were before their first step. Raises DamagedFile, ControlUnreachable."""
     return sorted(read_all(home, REQUEST_FILE), key=lambda each: (each.begun_at, each.id))

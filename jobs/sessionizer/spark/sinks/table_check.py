@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
+from sessionizer.control.records.operation_record import operation_ids
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,
@@ -41,7 +42,7 @@ from sessionizer.state.lineages.table_changes import (
     list_changes_after,
     read_recorded_rows,
     read_table_log,
-    unknown_lineages,
+    unknown_changes,
 )
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -76,7 +77,7 @@ class TableCheck:
                 self._require(name, location)
 
     def require_known(self) -> None:
-        """Raise StateBehindTables for rows of a later lineage that this home does not know.
+        """Raise StateBehindTables for a later lineage or operation that this home does not know.
 
         Asked once the tables are known to be the stream's own.
         """
@@ -84,12 +85,12 @@ class TableCheck:
         unknown: set[str] = set()
         for name, batches in self._batches.items():
             table = TableState(name, tables[name], batches, {})
-            for lineage in unknown_lineages(state, table):
-                error = StateBehindTables(self.spec.name, table.location, lineage, (batches or {})[lineage], None)
+            for writer in unknown_changes(state, table):
+                error = StateBehindTables(self.spec.name, table.location, writer, (batches or {}).get(writer), None)
                 if not self.accepts:
                     raise error
                 self.say(f"accepted: {error}")
-                unknown.add(lineage)
+                unknown.add(writer)
         if unknown:
             accept_rows(self.home, self.spec.sink.path, (), unknown)
 
@@ -126,7 +127,7 @@ class TableCheck:
             raise error
 
     def _state(self) -> StreamState:
-        known = frozenset(origins_of(self.home))
+        known = operation_ids(self.home).union(origins_of(self.home))
         if self.lineage is None:
             return StreamState(self.spec.name, "", None, None, known)
         checkpoint, log = self.home.checkpoint(self.lineage), BatchLog(self.home.lineage(self.lineage).batches)

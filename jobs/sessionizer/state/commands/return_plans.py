@@ -20,6 +20,7 @@ from sessionizer.checkpoint.log_entries import (
     read_planned_batch,
 )
 from sessionizer.control.records.erasure_record import require_swept
+from sessionizer.control.records.operation_record import operation_ids
 from sessionizer.deployment.differences import OpenState, Side
 from sessionizer.deployment.releases import programs_needed
 from sessionizer.deployment.upgrade_plan import choose_groups, describe_pending, judge_file
@@ -182,7 +183,7 @@ def tables_before(home: StreamHome, leaves: str) -> list[StreamedTable]:
 def changes_before(home: StreamHome, leaves: str, before: str) -> RowChanges:
     """Return the row changes. Rows of a batch that ``before`` has begun count: it goes on with that batch."""
     origins = origins_of(home)
-    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins)
+    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins, operation_ids(home))
 
 
 def _replay(home: StreamHome, facts: FileFacts, leaves: str, before: str, batch_id: int) -> Replay:
@@ -309,7 +310,7 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
     """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
     origins, active = origins_of(home), require_lineage(home)
-    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins)
+    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins, operation_ids(home))
 
 
 def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:

@@ -93,7 +93,7 @@ def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | No
         transactions = read_transactions(read_actions(commits[version]))
         if transactions.get(lineage, -1) > batch_id:
             found = version - 1
-        elif transactions:
+        elif any(not name.startswith(OF_DELETION) for name in transactions):
             break
     return found
 
@@ -138,7 +138,7 @@ def has_recorded_rows(home: StreamHome, folder: str | None, table: str) -> bool:
 
 
 def accept_rows(home: StreamHome, folder: str | None, tables: Collection[str], unknown: Collection[str]) -> None:
-    """Forget the rows that ``tables`` lack, and accept those of the ``unknown`` lineages. Raises UnwritablePath."""
+    """Forget the rows that ``tables`` lack, and accept ``unknown`` lineages and operations. Raises UnwritablePath."""
     keys = {table_key(folder, table) for table in tables}
     active = read_lineage(home)
     for lineage in origins_of(home):
@@ -151,8 +151,10 @@ def _newest_version(home: StreamHome, lineage: str, folder: str | None, table: s
     return BatchLog(home.lineage(lineage).batches).written.get(table_key(folder, table))
 
 
-OF_OPERATION: Final = "operation-"
-"""Start of the application id under which a command of ours brings rows back."""
+OF_RETURN: Final = "operation-"
+OF_DELETION: Final = "deletion-"
+OF_OPERATION: Final = (OF_RETURN, OF_DELETION)
+"""Starts of the application ids under which a command of ours brings rows back, and under which it deletes rows."""
 _COMMAND: Final = re.compile(r"[a-z]+ \d{8}T\d{6}-[0-9a-f]{6}")
 """Note that a command of ours leaves with its commit, such as ``restore 20261121T105501-3fa9c2``."""
 
@@ -260,7 +262,7 @@ class StreamState:
     """The state that a driver would resume from.
 
     ``begun``: the newest batch whose input is settled. It may run again, with the same rows. ``committed``: the newest
-    that is over. ``known``: every lineage that this home knows, or that a user accepted.
+    that is over. ``known``: every lineage and operation that this home knows, or that a user accepted.
     """
 
     stream: str
@@ -294,12 +296,12 @@ def find_inconsistency(state: StreamState, table: TableState) -> SessionizerErro
     return _missing_rows(state, table, table.batches)
 
 
-def unknown_lineages(state: StreamState, table: TableState) -> list[str]:
-    """Return the lineages that wrote ``table`` after the one of ``state`` began, and that this home does not know.
+def unknown_changes(state: StreamState, table: TableState) -> list[str]:
+    """Return the lineages and operations that changed ``table`` after the lineage of ``state`` began, unknown here.
 
     Older ones are of a stream that had the table before a user changed its owner.
     """
-    found = sorted(table.batches or ())
+    found = sorted(name.removeprefix(OF_DELETION) for name in table.batches or ())
     return [name for name in found if _LINEAGE.fullmatch(name) and name > state.lineage and name not in state.known]
 
 

@@ -6,7 +6,7 @@ these come back from the table version that the savepoint's manifest names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sessionizer.errors import DataAway, RowsGone
@@ -14,7 +14,7 @@ from sessionizer.home.names import check_identifier, is_identifier
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import SinkFolder
 from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Path, Segment, batches_only_on
-from sessionizer.state.lineages.table_changes import OF_OPERATION, has_recorded_rows
+from sessionizer.state.lineages.table_changes import OF_DELETION, OF_OPERATION, has_recorded_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,15 @@ class RowChanges:
     """Deletion of the rows of ``others`` and of rows behind the end of a segment, and return of the ``missing`` ones.
 
     ``path``: the tables' content afterwards. ``others``: the lineages of the stream that are not on it. ``missing``:
-    batches on the path whose rows an earlier command deleted.
+    batches on the path whose rows an earlier command deleted. ``left``: the lineage that the path follows.
+    ``operations``: those that the home knows.
     """
 
     path: Path
     others: tuple[str, ...] = ()
     missing: tuple[BatchRange, ...] = ()
+    left: str = ""
+    operations: Collection[str] = ()
 
     @property
     def deleted_rows(self) -> str:
@@ -48,8 +51,16 @@ class RowChanges:
         return (*(BatchRange(each.lineage, each.until, None) for each in self.path if each.until is not None), *others)
 
     def add_writers(self, wrote: Iterable[str]) -> RowChanges:
-        """Return the changes of tables with transactions of ``wrote``, most of which are lineages of the stream."""
-        return self.add_lineages(name for name in wrote if is_identifier(name) and not name.startswith(OF_OPERATION))
+        """Return the changes of tables with transactions of ``wrote``, most of which are lineages of the stream.
+
+        A later deletion by an operation that no record knows means what an unknown lineage means.
+        """
+        names = list(wrote)
+        changes = self.add_lineages(name for name in names if is_identifier(name) and not name.startswith(OF_OPERATION))
+        deletions = (name.removeprefix(OF_DELETION) for name in names if name.startswith(OF_DELETION))
+        if any(each > self.left and each not in self.operations for each in deletions):
+            return replace(changes, missing=_whole_path(self.path))
+        return changes
 
     def add_lineages(self, lineages: Iterable[str]) -> RowChanges:
         """Return the changes of tables that ``lineages`` wrote to: rows of those that no record knows leave, too.
@@ -107,15 +118,20 @@ def require_none_missing(stream: str, table: StreamedTable, changes: RowChanges)
         raise RowsGone(stream, table.location, table.version, "the table is not there")
 
 
-def changes_to(target: Path, active: Path, known: Iterable[str]) -> RowChanges:
-    """Return the row changes of the tables when ``target`` follows ``active``. ``known``: every lineage of the stream.
+def changes_to(
+    target: Path, active: Path, known: Iterable[str], operations: Collection[str] = frozenset()
+) -> RowChanges:
+    """Return the row changes of the tables when ``target`` follows ``active``.
+
+    ``known`` and ``operations``: every lineage and operation of the stream.
 
     By the invariant the tables hold the rows on ``active`` now. More rows than these are deleted if an earlier release
     left them.
     """
     on_path, names = {segment.lineage for segment in target}, {*known, *(segment.lineage for segment in active)}
     missing = batches_only_on(target, active) if on_path <= names else _whole_path(target)
-    return RowChanges(target, tuple(sorted(names - on_path)), missing)
+    left = active[-1].lineage if active else ""
+    return RowChanges(target, tuple(sorted(names - on_path)), missing, left, operations)
 
 
 def deletion_of_all(known: Iterable[str]) -> RowChanges:

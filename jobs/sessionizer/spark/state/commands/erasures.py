@@ -28,7 +28,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import DataPath
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import active_lineage, remove_way_back
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.erasing import Sweep
@@ -125,6 +125,8 @@ class EraseRunner(SparkRunner[Erase]):
                 note_erasure(self.home, ErasureRecord.of(record, read_secret(), self._erasure(record.begun_at)))
             case RemoveCheckpoints():
                 active = active_lineage(self.home)
+                operation.permit()
+                remove_way_back(self.home)
                 for lineage in self._lineages():
                     if lineage != active:
                         operation.permit()

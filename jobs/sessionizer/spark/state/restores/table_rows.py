@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.state_files import Operator
 from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.counts import count_text
 from sessionizer.errors import RowsGone, RowsLeft
 from sessionizer.spark.failures.query_failure import retry_conflicts, store_failure
@@ -26,7 +27,7 @@ from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.state.lineages.table_changes import OF_OPERATION
+from sessionizer.state.lineages.table_changes import OF_DELETION, OF_RETURN
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, require_none_missing
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _ANY_AGE: Final = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 """By default Delta refuses a version older than 7 days, even if all its files are there. A savepoint may be older."""
+_APPLICATION: Final = "spark.databricks.delta.write.txnAppId"
+_NUMBER: Final = "spark.databricks.delta.write.txnVersion"
 _WROTE: Final = ["lineage", "batch_id"]
 _ONLY: Final = 0
 """Version of the one transaction in which an operation brings rows back into a table."""
@@ -80,10 +83,10 @@ def change_rows(
     for table, rows in zip(streamed, found, strict=True):
         permit()
         if rows.rows_back:
-            _bring_back(spark, table, changes, Transaction(f"{OF_OPERATION}{record.id}", _ONLY), permit, note)
+            _bring_back(spark, table, changes, Transaction(f"{OF_RETURN}{record.id}", _ONLY), permit, note)
             say(f"{table.name}: {count_text(rows.rows_back, 'row')} brought back")
         if rows.rows:
-            delete_rows(spark, table, changes, note, permit)
+            delete_rows(spark, table, changes, record, permit)
             say(f"{table.name}: {count_text(rows.rows, 'row')} deleted")
     left = [each for each in count_changes(spark, record.stream, streamed, changes) if each.rows]
     if left:
@@ -91,9 +94,11 @@ def change_rows(
 
 
 def delete_rows(
-    spark: SparkSession, table: StreamedTable, changes: RowChanges, note: str, permit: Callable[[], None]
+    spark: SparkSession, table: StreamedTable, changes: RowChanges, record: OperationRecord, permit: Callable[[], None]
 ) -> None:
-    """Delete the rows that leave one table. ``note`` stands with the commit in the table's history.
+    """Delete the rows that leave one table. The commit in the table's history names the operation.
+
+    By its transaction a home that was put back from a backup sees the deletion, also if no lineage followed it.
 
     A compaction may replace the same files meanwhile. The rows are then deleted from the new ones. ``permit`` is called
     before each try, because another process may have replaced the files after it took the lease.
@@ -103,9 +108,12 @@ def delete_rows(
 
     def delete() -> None:
         permit()
-        DeltaTable.forPath(spark, table.location).delete(_changes_of(spark, [table], changes).deleted_rows)
+        deletion = f"{OF_DELETION}{record.id}"
+        count = last_versions(spark, table.location).get(deletion, -1) + 1  # Delta skips a number that it has
+        with temporary_settings(spark, {_APPLICATION: deletion, _NUMBER: str(count)}):
+            DeltaTable.forPath(spark, table.location).delete(_changes_of(spark, [table], changes).deleted_rows)
 
-    with noting(spark, note):
+    with noting(spark, f"{record.verb} {record.id}"):
         retry_conflicts(delete)
 
 
