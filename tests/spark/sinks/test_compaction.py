@@ -161,7 +161,7 @@ def delete_overtaken(
         monkeypatch.setattr(RowChanges, "deleted_rows", waiting)
         plan = planned(spark, table)
         with ThreadPoolExecutor() as pool:
-            deletion = pool.submit(delete_rows, spark, table, BACK, "restore 0815", permit)
+            deletion = pool.submit(delete_rows, spark, table, BACK, begun_restore("20261122T080000-abc123"), permit)
             while not (begun.exists() or deletion.done()):
                 time.sleep(0.02)
             assert compact_table(spark, plan, WEEK_AND_MORE).files == 1
