@@ -25,7 +25,7 @@ from sessionizer.cli.places import (
 )
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.terminal import confirm, say, working_spark
-from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.control.status.driver_status import read_driver
 from sessionizer.counts import count_is, count_text
 from sessionizer.deployment.running_spec import spec_in_force
@@ -114,8 +114,15 @@ def _write_table(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
 def report(
     stream: Stream, *, streams: Streams = None, home: Home = None, data: Data = None, master: Master = None
 ) -> None:
-    """Update sessions_daily for the days that got sessions, and add the complete hours to stream_history."""
+    """Update sessions_daily for the days that got sessions, and add the complete hours to stream_history.
+
+    While a command changes the tables, nothing is reported.
+    """
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    pending = pending_operation(where)
+    if pending is not None:  # the tables may be between two paths
+        typer.echo(f"{pending.pending_error()}. The next report after it has the days")
+        return
     from sessionizer.spark.history.report import DailyReport, append_history  # noqa: PLC0415
     from sessionizer.spark.sinks.tables import name_tables  # noqa: PLC0415
 

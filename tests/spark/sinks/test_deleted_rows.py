@@ -130,10 +130,10 @@ def test_all_rows_of_the_path_come_back_that_an_operation_deleted_of_which_no_re
     spark: SparkSession, table: StreamedTable, operation: Operation
 ) -> None:
     delete_rows(spark, table, BACK, EARLIER, lambda: None)
-    forgotten = replace(FORWARD, missing=(), left="20261121T080000-abc123", operations=())
+    forgotten = replace(FORWARD, missing=(), since="20261121T080000-abc123", operations=())
     (counted,) = count_changes(spark, "clicks", [table], forgotten)
     assert (counted.rows, counted.back) == (0, {"2026-11-22": 2})
-    (counted,) = count_changes(spark, "clicks", [table], replace(forgotten, left="20261122T080001-abc123"))
+    (counted,) = count_changes(spark, "clicks", [table], replace(forgotten, since="20261122T080001-abc123"))
     assert (counted.rows, counted.back) == (0, {})
     assert len(change(spark, operation, table, forgotten)) == 1
     assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("back_to", 8), ("back_to", 9), ("before", 3)]

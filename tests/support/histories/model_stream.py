@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, path_to
+from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, find_moved_rows, path_to
+from sessionizer.state.lineages.table_changes import StreamState, TableState, unknown_changes
 from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
 from support.histories.model_table import Gone, ModelTable, Row, select
 
@@ -97,19 +98,21 @@ class ModelStream:
     savepoints: list[ModelSavepoint | None] = field(default_factory=list)
     saving: ModelSavepoint | None = None
     """One that was begun, and whose manifest is not written."""
-    backup: tuple[dict[str, Origin | None], str, int] | None = None
-    """The records of the lineages, the active one, and the number of folders, as they were once."""
-    put_back: set[str] = field(default_factory=set)
-    """Lineages that a restore made in a home that was put back: which rows their way back needs is not known."""
+    backup: tuple[dict[str, Origin | None], str, int, frozenset[str]] | None = None
+    """The records of the lineages, the active one, the number of folders, and the operations, as they were once."""
+    was_put_back: bool = False
+    """Whether the records are those of a backup. They may be put back once."""
     tables: dict[tuple[Folder, str], ModelTable] = field(default_factory=dict)
     active: str = ""
     folders: int = 0
-    operation: int = 0
+    operation: str = ""
+    operations: frozenset[str] = frozenset()
+    """Those of which the home has a record."""
     pending: Command | None = None
     made: str | None = None
     """The lineage that the pending command has made."""
     names: int = 0
-    erasures: dict[int, ModelErasure] = field(default_factory=dict)
+    erasures: dict[str, ModelErasure] = field(default_factory=dict)
     """The ledger, by the operation."""
     sweeping: Iterator[str] | None = None
     """The sweep of the oldest erasure that is not swept, at the step where it is."""
@@ -128,6 +131,8 @@ class ModelStream:
     def run(self, *, most: int, dies_after: int | None = None) -> None:
         """Run a driver over all that is there, ``most`` events a batch; it dies after so many writes of one batch."""
         self._require_none_pending()
+        if self.unknown_changes():
+            raise Refused("the state is older than its tables")
         lineage = self.lineages[self.active]
         while lineage.planned is not None or lineage.state.read < self.events:
             if lineage.planned is None:
@@ -152,6 +157,8 @@ class ModelStream:
         lineage = self.lineages[self.active]
         if not lineage.states:
             raise Refused("nothing to save")
+        if self.unknown_changes().difference(self.lineages):
+            raise Refused("an operation that no record knows changed the tables")
         batch = lineage.newest
         versions = {
             (folder, name): self._table(folder, name).version_with_batch(lineage.name, batch)
@@ -170,33 +177,35 @@ class ModelStream:
 
     def back_up(self) -> None:
         self._require_none_pending()
-        self.backup = (dict(self.origins), self.active, self.folders)
+        self.backup = (dict(self.origins), self.active, self.folders, self.operations)
 
-    def put_back_and_restore(self, number: int) -> None:
-        """Put the records back, and restore to a savepoint, whose lineage they may lack. Raises Refused."""
+    def unknown_changes(self) -> set[str]:
+        """The lineages and operations that changed a table later than the records of the home know."""
+        since = find_moved_rows(self.active, self.origins)
+        state = StreamState("", self.active, None, None, self.operations.union(self.origins), since)
+        tables = (TableState("", "", table.transactions, {}) for table in self.tables.values())
+        return {name for table in tables for name in unknown_changes(state, table)}
+
+    def put_back(self) -> None:
+        """Put the records back, and nothing else. Raises Refused."""
         self._require_none_pending()
-        if self.put_back or self.backup is None or self.backup[2] != self.folders:
+        if self.was_put_back or self.backup is None or self.backup[2] != self.folders:
             raise Refused("there is no backup that knows the folders of the tables, or it was put back before")
         if self.erasures:
             raise Refused("a backup of before an erasure is out of its reach")
-        saved = self.savepoints[number]
-        on_path = {segment.lineage for segment in saved.path} if saved is not None else set()
-        since = self.lineages.keys() - self.backup[0].keys() - on_path
-        if since and not any(each.transactions.keys() & since for each in self.tables.values()):
-            raise Refused("a lineage that never wrote leaves no sign that the records are old")
-        before = self.origins, self.active
-        self.origins, self.active = dict(self.backup[0]), self.backup[1]
-        try:
-            self.begin(Command("restore", number))
-        except Refused:
-            self.origins, self.active = before
-            raise
-        self.put_back.add(self.active)
+        self.origins, self.active, _, self.operations = dict(self.backup[0]), *self.backup[1:]
+        self.was_put_back = True
+
+    def put_back_and_restore(self, number: int) -> None:
+        """Put the records back, and restore to a savepoint, whose lineage they may lack. Raises Refused."""
+        self.put_back()
+        self.begin(Command("restore", number))
 
     def begin(self, command: Command, *, dies_at: int | None = None) -> None:
         """Carry a command out; it dies before that step, if it comes to it. Raises Refused."""
         self._require_none_pending()
-        self.operation += 1
+        self.operation = self._id()
+        self.operations |= {self.operation}
         self._until = self.events
         self._carry_out(command, dies_at)
 
@@ -276,8 +285,6 @@ class ModelStream:
         origin, versions = self.origins[leaves], self.lineages[leaves].versions
         if origin is None or origin.before is None or origin.batch_id == NO_BATCH:
             raise Refused("no way back")
-        if leaves in self.put_back:
-            raise Refused("the home was put back")
         before = self.lineages[origin.before]
         if not before.states:
             raise Refused("it has no batch")
@@ -332,7 +339,7 @@ class ModelStream:
                 self.sweeping = None
                 return
 
-    def _sweep(self, operation: int) -> Iterator[str]:
+    def _sweep(self, operation: str) -> Iterator[str]:
         erasure = self.erasures[operation]
         for table in list(self.tables.values()):
             table.delete_where(lambda row: erasure.has(row.number))
@@ -424,12 +431,15 @@ class ModelStream:
         return self.made
 
     def _lineage(self, first: State, origin: Origin | None, sink: Folder) -> str:
-        self.names += 1
-        name = f"L{self.names}"
+        name = self._id()
         states = [] if origin is None else [first]  # its batch 0 begins with the state
         self.lineages[name] = ModelLineage(name, first, states, sink=sink)
         self.origins[name] = origin
         return name
+
+    def _id(self) -> str:
+        self.names += 1
+        return f"20261101T000000-{self.names:06x}"
 
     def _changed(self, changes: RowChanges, versions: Mapping[tuple[Folder, str], int | None]) -> Iterator[str]:
         """As ``table_rows.change_rows``: rows come back before others leave, a table at a time."""
@@ -440,14 +450,15 @@ class ModelStream:
                 table = self._table(folder, name)
                 back = self._coming_back(table, changes, versions.get((folder, name)))
                 if back:
-                    table.append(back, f"operation {self.operation}", 0)
+                    table.append(back, f"operation-{self.operation}", 0)
                 yield f"{name} brought back"
-                table.delete(changes.deleted_rows)
+                table.delete(changes.deleted_rows, f"deletion-{self.operation}")
                 yield f"{name} deleted"
 
     def _complete(self, changes: RowChanges) -> RowChanges:
-        wrote = (name for table in self.tables.values() for name in table.transactions)
-        return changes.add_lineages(name for name in wrote if name in self.lineages)
+        since = find_moved_rows(self.active, self.origins)
+        changes = replace(changes, operations=self.operations, since=since)
+        return changes.add_writers(name for table in self.tables.values() for name in table.transactions)
 
     def _coming_back(self, table: ModelTable, changes: RowChanges, version: int | None) -> frozenset[Row]:
         if not changes.missing or version is None:

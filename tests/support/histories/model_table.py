@@ -38,13 +38,18 @@ class ModelTable:
         assert not new & self.rows, "a batch is there twice"
         self.versions.append((self.rows | new, (application, version)))
 
-    def delete(self, condition: str) -> None:
-        self.delete_where(select(self.rows, condition).__contains__)
+    def delete(self, condition: str, application: str) -> None:
+        """Delete rows by a transaction, which does not count for ``version_with_batch``."""
+        if self.delete_where(select(self.rows, condition).__contains__):
+            self.transactions[application] = self.transactions.get(application, -1) + 1
 
-    def delete_where(self, goes: Callable[[Row], bool]) -> None:
+    def delete_where(self, goes: Callable[[Row], bool]) -> bool:
+        """Delete rows. Return whether there was one."""
         left = frozenset(row for row in self.rows if not goes(row))
-        if left != self.rows:
-            self.versions.append((left, None))
+        if left == self.rows:
+            return False
+        self.versions.append((left, None))
+        return True
 
     def at(self, version: int) -> frozenset[Row]:
         """The rows of a version. Raises Gone."""

@@ -236,6 +236,17 @@ def test_nothing_is_compacted_while_a_command_is_not_over(platform: Platform, ma
         assert code == OperationPending.exit_code
 
 
+def test_nothing_is_reported_while_a_command_is_not_over(
+    platform: Platform, main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform.add("clicks")
+    write_operation(StreamHome.of(platform.home, "clicks"), begun_restore())
+    assert main("report", "clicks", "--home", str(platform.home), "--streams", str(platform.streams)) == 0
+    told = capsys.readouterr()
+    assert "restore" in told.out
+    assert "Spark" not in told.err
+
+
 def test_the_plan_and_the_results_in_words(reviewed: Reviewed) -> None:
     plan = CompactionPlan(
         stream="clicks",

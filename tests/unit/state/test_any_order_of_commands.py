@@ -54,6 +54,10 @@ class AnyOrder(RuleBasedStateMachine):
         if self.stream.savepoints:
             self._try(lambda: self.stream.put_back_and_restore(which % len(self.stream.savepoints)))
 
+    @rule()
+    def put_back(self) -> None:
+        self._try(self.stream.put_back)
+
     @rule(dies_after=st.integers(0, 2))
     def save_and_crash(self, dies_after: int) -> None:
         """A driver that dies in its first batch after a savepoint: rare by chance, common at night."""
@@ -105,12 +109,14 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def tables_and_state_agree(self) -> None:
-        if self.stream.pending is None:
+        if self.stream.pending is None and not self.stream.unknown_changes():
             self.stream.require_exact()
 
     def teardown(self) -> None:
         if self.stream.pending is not None:
             self.stream.resume()
+        if self.stream.unknown_changes():
+            return  # a home from a backup, which no restore has brought up to its tables
         self.stream.run(most=2)
         self.stream.sweeping = None
         while not all(each.is_swept for each in self.stream.erasures.values()):

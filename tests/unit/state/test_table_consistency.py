@@ -73,17 +73,18 @@ def test_a_table_without_rows_that_were_noted_is_refused(
 
 
 def test_only_a_later_lineage_that_is_not_known_is_a_sign_of_an_older_home() -> None:
-    state = StreamState("clicks", L1, 5, 5, frozenset({L1}))
+    state = StreamState("clicks", L1, 5, 5, frozenset({L1}), L1)
     table = TableState("sessions", "/lake/sessions", {L0: 9, L1: 5, L2: 3, "a-job-of-theirs": 4}, {})
     assert unknown_changes(state, table) == [L2]
-    assert unknown_changes(StreamState("clicks", L1, 5, 5, frozenset({L1, L2})), table) == []
+    assert unknown_changes(StreamState("clicks", L1, 5, 5, frozenset({L1, L2}), L1), table) == []
     assert unknown_changes(StreamState("clicks", "", None, None, frozenset()), table) == [L0, L1, L2]
 
 
 def test_a_later_deletion_by_an_operation_that_is_not_known_is_a_sign_of_an_older_home() -> None:
-    table = TableState("sessions", "/lake/sessions", {f"deletion-{L0}": 0, L1: 5, f"deletion-{L2}": 0}, {})
-    assert unknown_changes(StreamState("clicks", L1, 5, 5, frozenset({L1})), table) == [L2]
-    assert unknown_changes(StreamState("clicks", L1, 5, 5, frozenset({L1, L2})), table) == []
+    for made in ("deletion", "operation"):
+        table = TableState("sessions", "/lake/sessions", {f"{made}-{L0}": 0, L1: 5, f"{made}-{L2}": 0}, {})
+        assert unknown_changes(StreamState("clicks", L1, 5, 5, frozenset({L1}), L1), table) == [L2]
+        assert unknown_changes(StreamState("clicks", L1, 5, 5, frozenset({L1, L2}), L1), table) == []
 
 
 @dataclass

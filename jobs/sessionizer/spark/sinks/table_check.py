@@ -14,8 +14,6 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
-from sessionizer.control.records.operation_record import operation_ids
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,
@@ -27,7 +25,6 @@ from sessionizer.errors import (
 from sessionizer.home.data_files import newest_version, translate_refusal
 from sessionizer.home.roots import DataPath, folder_at, is_local
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.state.lineages.origin import origins_of
@@ -127,12 +124,7 @@ class TableCheck:
             raise error
 
     def _state(self) -> StreamState:
-        known = operation_ids(self.home).union(origins_of(self.home))
-        if self.lineage is None:
-            return StreamState(self.spec.name, "", None, None, known)
-        checkpoint, log = self.home.checkpoint(self.lineage), BatchLog(self.home.lineage(self.lineage).batches)
-        begun, committed = read_begun_batch(checkpoint), read_last_commit(checkpoint)
-        return StreamState(self.spec.name, self.lineage, begun, committed, known | log.accepted)
+        return StreamState.read(self.home, self.lineage)
 
 
 EVERY_S: Final = 60.0

@@ -29,7 +29,7 @@ from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.table_shapes import TableShape, lacks, open_sessions_shape, require_fit
 from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.table_changes import OF_OPERATION, has_recorded_rows
+from sessionizer.state.lineages.table_changes import has_recorded_rows, is_of_operation
 from sessionizer.stream_spec.document.names import catalog_names
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -273,7 +273,7 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
         found = table_property(spark, location, OWNER)
         if found is None:
             wrote = set(last_versions(spark, location)).difference(lineages)
-            strangers = sorted(name for name in wrote if not name.startswith(OF_OPERATION))
+            strangers = sorted(name for name in wrote if not is_of_operation(name))
             found = f"the stream of lineage {strangers[-1]}" if strangers else owner
             unmarked.append((name, location))
         _require(location, found, owner)

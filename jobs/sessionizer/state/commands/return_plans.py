@@ -41,7 +41,15 @@ from sessionizer.lineage.kept_spec import (
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.restores import Restore, RestorePlan, RollbackPlan
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.lineages.origin import Origin, Path, origins_of, path_to, rollback_of, undo_in_place
+from sessionizer.state.lineages.origin import (
+    Origin,
+    Path,
+    find_moved_rows,
+    origins_of,
+    path_to,
+    rollback_of,
+    undo_in_place,
+)
 from sessionizer.state.lineages.table_snapshot import SparkNeeded, left_to_spark, read_snapshot, read_table_id
 from sessionizer.state.restores.ranges import (
     Replay,
@@ -182,8 +190,7 @@ def tables_before(home: StreamHome, leaves: str) -> list[StreamedTable]:
 
 def changes_before(home: StreamHome, leaves: str, before: str) -> RowChanges:
     """Return the row changes. Rows of a batch that ``before`` has begun count: it goes on with that batch."""
-    origins = origins_of(home)
-    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins, operation_ids(home))
+    return _changes_from(home, leaves, path_to(before, None, origins_of(home)))
 
 
 def _replay(home: StreamHome, facts: FileFacts, leaves: str, before: str, batch_id: int) -> Replay:
@@ -309,8 +316,13 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
     """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
-    origins, active = origins_of(home), require_lineage(home)
-    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins, operation_ids(home))
+    return _changes_from(home, require_lineage(home), saved_path(manifest, origins_of(home)))
+
+
+def _changes_from(home: StreamHome, active: str, target: Path) -> RowChanges:
+    origins = origins_of(home)
+    since = find_moved_rows(active, origins)
+    return changes_to(target, path_to(active, None, origins), origins, operation_ids(home), since)
 
 
 def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:

@@ -83,6 +83,20 @@ def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None
     return tuple(reversed(path))
 
 
+def find_moved_rows(lineage: str, origins: Mapping[str, Origin | None]) -> str:
+    """Return ``lineage``, or its newest ancestor whose beginning brought the tables onto its path, or a first one.
+
+    A restore and a seed do that. Other lineages took the tables over as they were.
+    """
+    seen = {lineage}
+    origin = origins.get(lineage)
+    while origin is not None and origin.parent not in {None, *seen} and origin.batch_id != NO_BATCH and not origin.left:
+        lineage = str(origin.parent)
+        seen.add(lineage)
+        origin = origins.get(lineage)
+    return lineage
+
+
 def batches_only_on(path: Path, other: Path) -> tuple[BatchRange, ...]:
     """Return the batches on ``path`` that are not on ``other``, in the order of ``path``."""
     ends = {segment.lineage: segment for segment in other}

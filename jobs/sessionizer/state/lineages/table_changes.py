@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
+from sessionizer.control.records.operation_record import operation_ids
 from sessionizer.errors import DataAway, RowsMissing, SessionizerError, StateBehindTables
 from sessionizer.home.data_files import (
     DELTA_LOG,
@@ -29,11 +31,11 @@ from sessionizer.home.data_files import (
 )
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, require_known_format
 from sessionizer.home.record_file import read_json, write_json
-from sessionizer.home.roots import ControlPath, DataPath
+from sessionizer.home.roots import ControlPath, DataPath, folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import examine_active, read_lineage
 from sessionizer.lineage.batch_log import BatchLog, table_key
-from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.origin import find_moved_rows, origins_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,18 @@ OF_RETURN: Final = "operation-"
 OF_DELETION: Final = "deletion-"
 OF_OPERATION: Final = (OF_RETURN, OF_DELETION)
 """Starts of the application ids under which a command of ours brings rows back, and under which it deletes rows."""
+
+
+def is_of_operation(application: str) -> bool:
+    """Whether a command of ours made the transaction, not a batch."""
+    return application.startswith(OF_OPERATION)
+
+
+def writer_in(application: str) -> str:
+    """Return the id of the operation, or the lineage, that made a transaction of ours."""
+    return application.removeprefix(OF_RETURN).removeprefix(OF_DELETION)
+
+
 _COMMAND: Final = re.compile(r"[a-z]+ \d{8}T\d{6}-[0-9a-f]{6}")
 """Note that a command of ours leaves with its commit, such as ``restore 20261121T105501-3fa9c2``."""
 
@@ -199,7 +213,7 @@ def _change(
 ) -> TableChange | None:
     by_kind = {kind: value for action in actions for kind, value in action.items()}
     writer = str(by_kind.get("txn", {}).get("appId", ""))
-    if writer in lineages or writer.startswith(OF_OPERATION):
+    if writer in lineages or is_of_operation(writer):
         return None
     about = by_kind.get("commitInfo", {})
     if _COMMAND.fullmatch(str(about.get("userMetadata", ""))):
@@ -259,10 +273,11 @@ _LINEAGE: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """The state that a driver would resume from.
+    """The state that a driver would resume from, or a savepoint is made of.
 
     ``begun``: the newest batch whose input is settled. It may run again, with the same rows. ``committed``: the newest
-    that is over. ``known``: every lineage and operation that this home knows, or that a user accepted.
+    that is over. ``since``: the lineage whose beginning last brought the tables onto its path, by these records.
+    ``known``: every lineage and operation that it knows, or that a user accepted.
     """
 
     stream: str
@@ -270,6 +285,18 @@ class StreamState:
     begun: int | None
     committed: int | None
     known: frozenset[str]
+    since: str = ""
+
+    @classmethod
+    def read(cls, home: StreamHome, lineage: str | None) -> StreamState:
+        """Read the state of ``lineage``, None for a stream that begins. Raises DamagedFile, OSError, ValueError."""
+        origins = origins_of(home)
+        known = operation_ids(home).union(origins)
+        if lineage is None:
+            return cls(home.name, "", None, None, known)
+        checkpoint, accepted = home.checkpoint(lineage), BatchLog(home.lineage(lineage).batches).accepted
+        begun, committed = read_begun_batch(checkpoint), read_last_commit(checkpoint)
+        return cls(home.name, lineage, begun, committed, known | accepted, find_moved_rows(lineage, origins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +324,23 @@ def find_inconsistency(state: StreamState, table: TableState) -> SessionizerErro
 
 
 def unknown_changes(state: StreamState, table: TableState) -> list[str]:
-    """Return the lineages and operations that changed ``table`` after the lineage of ``state`` began, unknown here.
+    """Return the lineages and operations that this home does not know, and that changed ``table`` later than it knows.
 
     Older ones are of a stream that had the table before a user changed its owner.
     """
-    found = sorted(name.removeprefix(OF_DELETION) for name in table.batches or ())
-    return [name for name in found if _LINEAGE.fullmatch(name) and name > state.lineage and name not in state.known]
+    found = sorted({writer_in(name) for name in table.batches or ()})
+    return [name for name in found if _LINEAGE.fullmatch(name) and name > state.since and name not in state.known]
+
+
+def require_known_operations(state: StreamState, location: str) -> None:
+    """Raise StateBehindTables if an operation that the home does not know changed rows of the table at that place.
+
+    A savepoint would name a version of the table that lacks rows of its path.
+    """
+    log = read_table_log(folder_at(location))
+    made = {name: number for name, number in ((log and log.batches) or {}).items() if is_of_operation(name)}
+    for operation in unknown_changes(state, TableState("", location, made, {})):
+        raise StateBehindTables(state.stream, location, operation, None, None)
 
 
 def _missing_rows(state: StreamState, table: TableState, batches: Mapping[str, int]) -> RowsMissing | None:

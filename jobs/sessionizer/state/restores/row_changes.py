@@ -14,7 +14,7 @@ from sessionizer.home.names import check_identifier, is_identifier
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import SinkFolder
 from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Path, Segment, batches_only_on
-from sessionizer.state.lineages.table_changes import OF_DELETION, OF_OPERATION, has_recorded_rows
+from sessionizer.state.lineages.table_changes import has_recorded_rows, is_of_operation, writer_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,14 @@ class RowChanges:
     """Deletion of the rows of ``others`` and of rows behind the end of a segment, and return of the ``missing`` ones.
 
     ``path``: the tables' content afterwards. ``others``: the lineages of the stream that are not on it. ``missing``:
-    batches on the path whose rows an earlier command deleted. ``left``: the lineage that the path follows.
-    ``operations``: those that the home knows.
+    batches on the path whose rows an earlier command deleted. ``since``: the lineage whose beginning last brought the
+    tables onto its path. ``operations``: those that the home knows.
     """
 
     path: Path
     others: tuple[str, ...] = ()
     missing: tuple[BatchRange, ...] = ()
-    left: str = ""
+    since: str = ""
     operations: Collection[str] = ()
 
     @property
@@ -53,12 +53,12 @@ class RowChanges:
     def add_writers(self, wrote: Iterable[str]) -> RowChanges:
         """Return the changes of tables with transactions of ``wrote``, most of which are lineages of the stream.
 
-        A later deletion by an operation that no record knows means what an unknown lineage means.
+        A later operation that no record knows means what an unknown lineage means.
         """
         names = list(wrote)
-        changes = self.add_lineages(name for name in names if is_identifier(name) and not name.startswith(OF_OPERATION))
-        deletions = (name.removeprefix(OF_DELETION) for name in names if name.startswith(OF_DELETION))
-        if any(each > self.left and each not in self.operations for each in deletions):
+        changes = self.add_lineages(name for name in names if is_identifier(name) and not is_of_operation(name))
+        operations = {writer_in(name) for name in names if is_of_operation(name)}
+        if any(each > self.since for each in operations.difference(self.operations)):
             return replace(changes, missing=_whole_path(self.path))
         return changes
 
@@ -119,19 +119,18 @@ def require_none_missing(stream: str, table: StreamedTable, changes: RowChanges)
 
 
 def changes_to(
-    target: Path, active: Path, known: Iterable[str], operations: Collection[str] = frozenset()
+    target: Path, active: Path, known: Iterable[str], operations: Collection[str] = frozenset(), since: str = ""
 ) -> RowChanges:
     """Return the row changes of the tables when ``target`` follows ``active``.
 
-    ``known`` and ``operations``: every lineage and operation of the stream.
+    ``known`` and ``operations``: every lineage and operation of the stream. ``since``: as in ``RowChanges``.
 
     By the invariant the tables hold the rows on ``active`` now. More rows than these are deleted if an earlier release
     left them.
     """
     on_path, names = {segment.lineage for segment in target}, {*known, *(segment.lineage for segment in active)}
     missing = batches_only_on(target, active) if on_path <= names else _whole_path(target)
-    left = active[-1].lineage if active else ""
-    return RowChanges(target, tuple(sorted(names - on_path)), missing, left, operations)
+    return RowChanges(target, tuple(sorted(names - on_path)), missing, since, operations)
 
 
 def deletion_of_all(known: Iterable[str]) -> RowChanges:

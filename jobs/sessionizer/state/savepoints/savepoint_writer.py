@@ -37,7 +37,7 @@ from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import read_applied, read_source_ids, sink_folders
 from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch, require_unchanged
 from sessionizer.state.lineages.origin import origins_of, path_to
-from sessionizer.state.lineages.table_changes import version_with_batch
+from sessionizer.state.lineages.table_changes import StreamState, require_known_operations, version_with_batch
 from sessionizer.state.savepoints.listing import SavepointFailure, UseMark, examine_savepoint, write_data_record
 from sessionizer.state.savepoints.manifest import (
     Counts,
@@ -97,8 +97,8 @@ class SavepointWriter:
 
         Returns the manifest if it is complete.
 
-        Raises OperationPending while a command has the stream, UnusableSavepoint if another process makes or removes
-        it, UnwritablePath, DiskFull.
+        Raises OperationPending while a command has the stream, StateBehindTables, UnusableSavepoint if another process
+        makes or removes it, UnwritablePath, DiskFull.
         """
         home = self.home
         if is_folder(home.root):
@@ -216,6 +216,7 @@ class SavepointWriter:
         ]
 
     def _version(self, location: str) -> int | None:
+        require_known_operations(StreamState.read(self.stream, self.committed.lineage), location)
         return version_with_batch(folder_at(location), self.committed.lineage, self.committed.batch_id)
 
 
