@@ -43,7 +43,9 @@ FORGED = """(async () => {
   return Promise.all([send('application/json', 'cors'), send('text/plain', 'no-cors')].map((sent) => sent.then(() => 'sent', () => 'refused')));
 })()"""  # noqa: E501
 TABS = {"dag": "", "run": "/runs/{run}", "task": "/runs/{run}/tasks/supervise"}
-SIZES = ((375, 800), (768, 1024), (1440, 900), (2560, 1400))
+SIZES = ((375, 800), (768, 800), (1280, 900), (2560, 1400))
+LEAST_HEIGHT = 480
+"""Of a tab, in CSS pixels. Where Airflow leaves it less, Airflow's panel around it scrolls."""
 OVERFLOW = "Math.max(0, e.scrollWidth - e.clientWidth)"
 
 
@@ -326,10 +328,33 @@ def test_the_tabs_fit_each_size_and_theme(width: int, height: int, theme: str, u
         wait_until(lambda: theme in str(browser.ask("document.documentElement.className")), 10, "Airflow's theme")
         assert browser.says("html", "e.scrollWidth - e.ownerDocument.defaultView.innerWidth")[-1] <= 0
         assert browser.ask(f"getComputedStyle({FRAME}.documentElement).colorScheme") == theme
+        height, scrolls, _ = browser.ask(TAB)
+        assert (height, scrolls) == (LEAST_HEIGHT, True) or (height > LEAST_HEIGHT and not scrolls), (height, scrolls)
+        assert not scrolls or width < 1280, "a larger window is as Airflow makes it"
         user.see(f"tab {name} {width} {theme}")
+        browser.ask(f"{FRAME}.defaultView.focus()")
+        browser.press("End")
+        wait_until(lambda: browser.ask(TAB)[2], 10, "the whole frame, at its end")
+        user.see(f"end {name} {width} {theme}")
     browser.open(f"{user.address}/plugin/streams")
     browser.wait_for_text("2 streams")
     user.see(f"fleet {width} {theme}")
+    browser.show_as(1280, 900)
+
+
+def test_a_tab_that_is_left_leaves_the_host_as_it_was(user: PageUser) -> None:
+    browser = user.browser
+    rules = "[...document.querySelectorAll('style')].filter((each) => each.textContent.includes('stream-tab')).length"
+    browser.show_as(768, 800)
+    user.open_tab()
+    assert browser.ask(rules) == 1
+    browser.click("a[title=Overview]")
+    wait_until(lambda: browser.ask(rules) == 0, 10, "Airflow's own tab")
+    user.open_tab()
+    browser.click("button", "Whole page")
+    wait_until(lambda: browser.ask("location.pathname + location.hash") == "/plugin/streams#/clicks", 30, "its page")
+    browser.wait_for_text("Timeline")
+    user.see("whole page 768")
     browser.show_as(1280, 900)
 
 
@@ -354,6 +379,12 @@ def test_the_tables_are_those_of_the_active_path(user: PageUser) -> None:
 
 
 FRAME = "document.querySelector('iframe').contentDocument"
+TAB = """(() => {
+  const frame = document.querySelector('iframe'), page = frame.contentDocument.documentElement;
+  const [panel, place] = [document.getElementById('details-panel').firstElementChild, frame.getBoundingClientRect()];
+  const ends = page.scrollHeight - page.scrollTop - page.clientHeight < 2 && place.bottom <= innerHeight;
+  return [frame.clientHeight, panel.scrollHeight > panel.clientHeight, ends];
+})()"""
 FOCUSED_TEXT = f"{FRAME}.activeElement.textContent"
 FOCUSED_LABEL = f"{FRAME}.activeElement.getAttribute('aria-label')"
 

@@ -30,60 +30,59 @@ export function show(node, key, make) {
   if (like) like.focus({ preventScroll: true });
 }
 
+// The window that has this page in a frame. Null: there is none, or its address is of another origin.
+function findHost() {
+  try {
+    return window.parent !== window && window.parent.document ? window.parent : null;
+  } catch {
+    return null;
+  }
+}
+const host = findHost();
+
 // Light or dark as the host: Airflow's document says it, else the system does.
 export function followHost() {
-  const own = document.documentElement;
-  let host = null;
-  try {
-    host = window.parent !== window ? window.parent.document.documentElement : null;
-  } catch {
-    host = null; // another origin: the system's choice holds
-  }
-  if (host === null) return;
+  if (!host) return;
+  const root = host.document.documentElement;
   const apply = () => {
-    const theme = ['dark', 'light'].find((name) => host.classList.contains(name));
-    own.style.colorScheme = theme || 'light dark';
+    const theme = ['dark', 'light'].find((name) => root.classList.contains(name));
+    document.documentElement.style.colorScheme = theme || 'light dark';
   };
-  new MutationObserver(apply).observe(host, { attributes: true, attributeFilter: ['class', 'data-theme', 'style'] });
+  new MutationObserver(apply).observe(root, { attributes: true, attributeFilter: ['class', 'data-theme', 'style'] });
   apply();
+}
+
+// Airflow's header leaves little of a small window to a tab. There its panel scrolls, and the tab keeps a height in which a dialog fits.
+// The rules go with the frame, because the other tabs are in the same panel.
+const ROOM = ':has(> * > * > [data-stream-tab]) { overflow-y: auto; } :has(> * > [data-stream-tab]) { min-height: min(480px, 70vh); }';
+export function takeRoom() {
+  const frame = window.frameElement;
+  const panel = host && frame.parentElement?.parentElement?.parentElement;
+  if (!panel || host.getComputedStyle(panel).flexDirection !== 'column') return; // no host, or one that is built in another way
+  frame.dataset.streamTab = '';
+  frame.parentElement.append(el('style', {}, ROOM));
+  addEventListener('scroll', () => frame.scrollIntoView({ block: 'nearest' })); // a user who reads on sees the whole frame
 }
 
 // The address of the host's page ends like ours, so that a reload or a sent link opens the same stream.
 export function shareAddress() {
-  if (window.parent === window) return;
-  try {
-    const host = window.parent;
-    const shown = location.hash || '#/';
-    if ((host.location.hash || '#/') !== shown) host.history.replaceState(host.history.state, '', shown);
-  } catch {
-    // another origin: its address is its own
-  }
+  const shown = location.hash || '#/';
+  if (host && (host.location.hash || '#/') !== shown) host.history.replaceState(host.history.state, '', shown);
 }
 
 // The end of the host's address, if it names a stream and our own does not.
-export function sharedAddress() {
-  try {
-    return window.parent !== window && !location.hash ? window.parent.location.hash : '';
-  } catch {
-    return '';
-  }
-}
+export const sharedAddress = () => (host && !location.hash ? host.location.hash : '');
 
 // The path of Airflow's pages, which may be below a prefix.
 export const hostPath = ({ api }) => new URL(`${api}/../..`, location.href).pathname.replace(/\/$/, '');
 
 // Open a page of the host. Its frame may not navigate it, but a link of the host's own document may.
 export function openInHost(path) {
-  try {
-    const page = window.parent.document;
-    const link = page.createElement('a');
-    link.href = path;
-    page.body.append(link);
-    link.click();
-    link.remove();
-  } catch {
-    window.location.assign(path);
-  }
+  if (!host) return location.assign(path);
+  const link = el('a', { href: path });
+  host.document.body.append(link);
+  link.click();
+  link.remove();
 }
 
 const SIGNS = { healthy: '●', warning: '◐', unknown: '?', degraded: '▲', down: '■' };

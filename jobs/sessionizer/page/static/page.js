@@ -1,5 +1,5 @@
 // The entry: which view is shown, how old its data is, and who is silent.
-import { el, followHost, openInHost, shareAddress, sharedAddress, show } from './dom.js';
+import { el, followHost, openInHost, shareAddress, sharedAddress, show, takeRoom } from './dom.js';
 import { Feed, PARTS_EVERY_MS, describeFailure, silentParts } from './feed.js';
 import { FleetView } from './fleet.js';
 import { age, clock } from './format.js';
@@ -14,6 +14,7 @@ let current = null;
 let parts = null; // health of Airflow's own parts
 
 followHost();
+if (tab) takeRoom();
 if (!tab && sharedAddress()) history.replaceState(null, '', sharedAddress());
 
 function route() {
