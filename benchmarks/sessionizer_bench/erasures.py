@@ -1,7 +1,7 @@
 """Time of an erasure of many people, beside Delta's own DELETE and VACUUM of the same keys.
 
 A stopped stream has a million open sessions, and its table of finished sessions is filled up to some GB. The peer works
-on a copy of that table alone. It has no state, savepoints or records.
+on a copy of that table alone. It has no state, savepoints or records. A rescale has the stream stopped, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sessionizer_bench.data.generator import stored
 from sessionizer_bench.driver import SETTINGS
 from sessionizer_bench.measuring import machine
 from sessionizer_bench.places import DATASETS, RUNS
-from sessionizer_bench.state_verbs import MILLION, streamed
+from sessionizer_bench.state_verbs import MILLION, Bench, streamed
 from sessionizer_bench.state_verbs import quick as quick_dataset
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 PROMISE: Final = 1.5
 PEER: Final = "Delta's DELETE and VACUUM"
+RESCALE: Final = "a rescale of the same state"
 OURS: Final = "erase"
 _AT_ONCE: Final = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 
@@ -83,6 +84,10 @@ def measured(size: Size, say: Callable[[str], None]) -> dict[str, Any]:
         took[name] = round(time.perf_counter() - started, 1)
         say(f"{name}: {took[name]} s")
 
+    state = Bench(spark, home, folder, "")
+    for _ in range(2):  # the first one warms the JVM
+        state.timed(RESCALE, state.rescale)
+    took[RESCALE] = round(state.took[RESCALE][-1], 1)
     timed(PEER, _delete, copy)
     timed(OURS, _erase, home, took)
     left = [_count(spark, place, people) for place in (table, str(copy))]
