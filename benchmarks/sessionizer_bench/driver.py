@@ -17,7 +17,7 @@ from sessionizer.spark.sinks.tables import COMMITS_PER_CHECKPOINT
 from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring.batches import parse_batches
-from sessionizer_bench.workloads import OURS, OURS_PLAIN, PASS_THROUGH, PER_USER, SESSION_WINDOW
+from sessionizer_bench.workloads import OURS, OURS_FEED, OURS_PLAIN, PASS_THROUGH, PER_USER, SESSION_WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +54,8 @@ def main(job_file: Path) -> None:
 def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
     """Run the query to its end, and return its batches and, for ours, the diary of them."""
     diary = None
-    if contestant in (OURS, OURS_PLAIN):
-        query, diary = ours.start(spark, race)
+    if contestant in (OURS, OURS_PLAIN, OURS_FEED):
+        query, diary = ours.start(spark, race, change_feed=contestant == OURS_FEED)
     else:
         query = PEERS[contestant](spark, race)
     if race.live_s:

@@ -10,6 +10,8 @@ from sessionizer_bench.data.dataset import Dataset, Traffic
 OURS: Final = "ours"
 OURS_PLAIN: Final = "ours_plain"
 """Our query without the private parts of Spark and Delta (docs/adr/0070)."""
+OURS_FEED: Final = "ours_change_feed"
+"""Our query into tables with a change feed (``sink.change_feed``)."""
 SESSION_WINDOW: Final = "session_window"
 PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
@@ -56,10 +58,10 @@ STEADY: Final = replace(
     name="steady",
     title="4 M events of 100 k users in a JVM of a minute, 200 k-event batches",
     dataset=replace(LARGE.dataset, name="steady", batches=20, warm_up_batches=25),
-    contestants=(OURS, OURS_PLAIN),
+    contestants=(OURS, OURS_PLAIN, OURS_FEED),
     only_first=(),
 )
-"""Workload for the cost of plain Spark in a stream that runs on.
+"""Workload for the cost of plain Spark, and of a change feed, in a stream that runs on.
 
 Plain Spark runs more code, so the JVM has more to compile at first.
 """

@@ -88,7 +88,7 @@ def spec_values(race: Race, name: str) -> dict[str, Any]:
     }
 
 
-def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
+def start(spark: SparkSession, race: Race, *, change_feed: bool = False) -> tuple[StreamingQuery, Diary]:
     """Start the query, and return it with its diary, which gets each batch at its end."""
     spec, punctuations = stream_spec(race), race.folder / "punctuations"
     punctuations.mkdir()
@@ -102,6 +102,9 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     locations = {shape.name: str(race.table.with_name(shape.name)) for shape in shapes}
     for shape in shapes:
         tables.ensure_table(spark, shape, locations[shape.name])
+        if change_feed:
+            feed = f"SET TBLPROPERTIES ('{tables.CHANGE_FEED}' = 'true')"
+            spark.sql(f"ALTER TABLE delta.`{locations[shape.name]}` {feed}")
     diary, rehearsal = Diary(), Rehearsal(spark, race.folder / "rehearsal")
     sinks = TimedSinks(
         "benchmark", locations, payload, GuardedAggregates.none(), spec.sink.keep_events, lambda: None, diary=diary
