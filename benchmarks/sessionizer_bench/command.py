@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sessionizer_bench import erasures, live_savepoints, state_verbs, workloads
+from sessionizer_bench import erasures, live_savepoints, open_sessions, state_verbs, workloads
 from sessionizer_bench import executors as executor_counts
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
@@ -140,6 +140,19 @@ def erase(
     results_file = SCRATCH / f"erase{'-quick' if quick else ''}.json"
     results_file.write_text(json.dumps(record, indent=1))
     typer.echo("\n".join([*erasures.lines(record), f"figures are in {results_file}"]))
+
+
+@app.command("open-sessions")
+def open_sessions_cost(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the size: only shows that it works.")] = False,
+    repetitions: Annotated[int, typer.Option(help="Turns.")] = 3,
+) -> None:
+    """Time a driver over a million open sessions, with and without the table of open sessions."""
+    dataset = open_sessions.quick() if quick else open_sessions.SMALL.dataset
+    found = open_sessions.measured(dataset, 1 if quick else repetitions, typer.echo)
+    (SCRATCH / f"{dataset.name}-open-sessions.json").write_text(json.dumps(found, indent=1))
+    typer.echo("\n".join(open_sessions.lines(found)))
 
 
 @app.command()
