@@ -149,7 +149,7 @@ def open_sessions_cost(
     repetitions: Annotated[int, typer.Option(help="Turns.")] = 3,
 ) -> None:
     """Time a driver over a million open sessions, with and without the table of open sessions."""
-    dataset = open_sessions.quick() if quick else open_sessions.SMALL.dataset
+    dataset = open_sessions.quick() if quick else open_sessions.DATASET
     found = open_sessions.measured(dataset, 1 if quick else repetitions, typer.echo)
     (SCRATCH / f"{dataset.name}-open-sessions.json").write_text(json.dumps(found, indent=1))
     typer.echo("\n".join(open_sessions.lines(found)))

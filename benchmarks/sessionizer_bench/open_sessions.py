@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sessionizer_bench.data.dataset import Dataset
 
 NAME: Final = "open_sessions"
+DATASET: Final = SMALL.dataset
 PROMISE: Final = 0.95
 WITHOUT: Final = "without the table"
 MEASURES: Final = {"pages": "count(data)", "first_page": "min(data)"}
