@@ -64,7 +64,7 @@ def test_every_dag_says_what_it_is(dags: dict[str, DAG]) -> None:
 
 
 def test_a_mapped_task_can_be_made_of_its_arguments(dags: dict[str, DAG]) -> None:
-    form = {"verb": "erase", "stream": "clicks", "keys": "/data/requests", "by_client": False}
+    form = {"verb": "erase", "stream": "clicks", "keys": "/data/requests", "column": "key"}
     made = {}
     for name in ("plan", "carry_out"):
         task = dags["sessionizer.erase"].get_task(name)

@@ -67,7 +67,7 @@ def forms_of_erasures(
             "verb": Erase.name,
             "stream": stream,
             "keys": settings.requests,
-            "by_client": column == "client",
+            "column": column,
         })  # fmt: skip
     return forms
 

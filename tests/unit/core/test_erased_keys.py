@@ -58,6 +58,16 @@ def test_the_same_value_of_another_column_or_another_secret_is_not_erased() -> N
     assert not NOBODY_ERASED
 
 
+def test_a_column_of_the_payload_is_tested_if_the_events_have_it() -> None:
+    batch = events([("ann", MOMENT), ("bob", MOMENT), ("cy", MOMENT)])
+    by_account = erased("a1", column="account")
+    assert by_account.find_in_events(batch) is None
+    for kind in (pa.string(), pa.large_string()):
+        found = by_account.find_in_events(batch.append_column("payload_account", pa.array(["a1", None, "a2"], kind)))
+        assert found is not None
+        assert found.to_pylist() == [True, False, False]
+
+
 @pytest.mark.parametrize(("own", "found"), [(MOMENT, True), (MOMENT + 1, False), (0, False)])
 def test_by_arrival_an_event_counts_by_its_own_time_if_it_has_one(own: int, found: bool) -> None:
     batch = events([("ann", MOMENT + 5)], Clock.PROCESSING_TIME)

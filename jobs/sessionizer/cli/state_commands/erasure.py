@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,14 +98,13 @@ class EraseCourse(CommandCourse[Erase]):
     def make_runner(self, spark: SparkSession) -> EraseRunner:
         """Return the runner, with the people that the file or table names. Raises InvalidSpec."""
         from sessionizer.spark.state.commands.erasures import EraseRunner  # noqa: PLC0415  fast --help
-        from sessionizer.spark.state.erasure_requests import find_request_table  # noqa: PLC0415
 
-        self.requests = find_request_table(spark, self.where, self.command)
-        if self.requests is None:
-            people = self._people()
-        else:
+        if self._is_table():
+            self.requests = self._request_table(spark)
             self.requests.write_done(self._until_ms)
-            people = self.requests.read(self._until_ms)
+            people = tuple(sorted(self.requests.read(self._until_ms)))
+        else:
+            people = self._people()
         folders = (self.where.savepoints, *self._savepoints_elsewhere())
         return EraseRunner(spark=spark, home=self.where, say=say, command=self.command, people=people, folders=folders)
 
@@ -124,9 +124,7 @@ class EraseCourse(CommandCourse[Erase]):
     def after_done(self) -> None:
         """Sweep, if a killed try of the approved plan left that, and tell the table of requests."""
         if self._is_unswept() or self._is_table():
-            with working_spark(
-                self.command.name, self.where.name, self.shared.master, "starting Spark", self.where.data
-            ) as spark:
+            with self._spark() as spark:
                 self._sweep(self.make_runner(spark))
 
     def done(self, record: OperationRecord) -> None:
@@ -135,20 +133,32 @@ class EraseCourse(CommandCourse[Erase]):
         typer.echo(f"{said}. To prove it: the same command with --verify in place of --approve")
 
     def _people(self) -> tuple[str, ...]:
-        """Return the values in the file or the standard input, each once, in order. Raises InvalidSpec."""
+        """Return the values in the file or the standard input, or those that a table says are done.
+
+        Each once, in order. Raises InvalidSpec.
+        """
         place = str(self.command.keys)
         if self._is_table():
-            allowed = "a file or -: only an erasure itself reads a table"
-            raise InvalidSpec("--keys", place, allowed)
+            with self._spark() as spark:
+                return require_people(self._request_table(spark).read(epoch_ms(), are_done=True), place)
         try:
             text = sys.stdin.read() if place == STANDARD_INPUT else Path(place).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidSpec("--keys", place, f"a text file that can be read ({error})") from error
         return require_people(text.splitlines(), place)
 
+    def _request_table(self, spark: SparkSession) -> RequestTable:
+        from sessionizer.spark.state.erasure_requests import find_request_table  # noqa: PLC0415  fast --help
+
+        return find_request_table(spark, self.where, self.command)
+
     def _is_table(self) -> bool:
         place = str(self.command.keys)
         return place != STANDARD_INPUT and newest_version(folder_at(place, "--keys")) is not None
+
+    def _spark(self) -> AbstractContextManager[SparkSession]:
+        shared = self.shared
+        return working_spark(self.command.name, self.where.name, shared.master, "starting Spark", self.where.data)
 
     def _savepoints_elsewhere(self) -> tuple[DataPath, ...]:
         folder = self.command.folder

@@ -5,12 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+KEY: Final = "key"
+PERSONAL: Final = (KEY, "client")
+"""Columns of every event that identify people. Any other one is of the payload."""
 DIGEST_BYTES: Final = 16
 """Bytes of a digest: two keys of a stream do not share one."""
 
 
 def digest_key(secret: bytes, column: str, value: str) -> bytes:
-    """Return the digest of a ``value`` of ``column`` (``key`` or ``client``): the first bytes of HMAC-SHA256."""
+    """Return the digest of a ``value`` of ``column``: the first bytes of HMAC-SHA256."""
     return hmac.digest(secret, f"{column}\0{value}".encode(), "sha256")[:DIGEST_BYTES]
 
 

@@ -17,7 +17,7 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.erasure import DIGEST_BYTES, ErasedOnce, digest_key, join_digests
+from sessionizer.core.definition.erasure import DIGEST_BYTES, PERSONAL, ErasedOnce, digest_key, join_digests
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
@@ -55,14 +55,14 @@ class ErasedKeys:
         """Return which ``events`` (columns of ``schema.event_schema``) were erased, as booleans. None: none of them."""
         found, at = None, _happened(events)
         for each in self.erasures:
-            before = pc.less_equal(at, each.until_ms)
-            if not pc.any(before).as_py():
+            before, name = pc.less_equal(at, each.until_ms), column_of(each)
+            if name not in events.schema.names or not pc.any(before).as_py():
                 continue
-            column = events.column(each.column)
+            column = events.column(name)
             values = pc.unique(column.filter(before)).drop_null().to_pylist()
             erased = [value for value in values if self.has(each, value)]
             if erased:
-                mask = pc.and_(before, pc.is_in(column, pa.array(erased, pa.string())))
+                mask = pc.and_(before, pc.is_in(column, pa.array(erased, column.type)))
                 mask = pc.fill_null(mask, False)  # noqa: FBT003  the value
                 found = mask if found is None else pc.or_(found, mask)
         return found
@@ -88,6 +88,11 @@ class ErasedKeys:
 
 
 NOBODY_ERASED: Final = ErasedKeys()
+
+
+def column_of(erasure: ErasedOnce) -> str:
+    """Return the column of ``schema.event_schema`` that is tested. Events may lack it."""
+    return erasure.column if erasure.column in PERSONAL else f"{schema.PAYLOAD}_{erasure.column}"
 
 
 @lru_cache(maxsize=64)

@@ -42,7 +42,7 @@ from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import KeptTypes, sink_folders
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, Reader, read_history_rows, read_to_now
 from sessionizer.spark.history.read import FirstBatch, SourceFigures, client_timeouts, look, rules_in_force
-from sessionizer.spark.ingest.guard import Guarded, require_in_reach, types_of
+from sessionizer.spark.ingest.guard import Guarded, require_erased_columns, require_in_reach, types_of
 from sessionizer.spark.ingest.punctuation import announcement
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.measures import GuardedAggregates
@@ -199,8 +199,10 @@ class HistoryReader:
         The stream's columns must be able to take the history's.
         """
         kept = KeptTypes(str(self.spec.rules.clock)).add_payload(types_of(guarded.payload))
-        require_in_reach(self.examined.guarded.payload, kept)
-        return kept.add_payload(types_of(self.examined.guarded.payload))
+        live = self.examined.guarded.payload
+        require_erased_columns(StreamHome.of(self.platform_home, self.spec.name), live)
+        require_in_reach(live, kept)
+        return kept.add_payload(types_of(live))
 
     def _nothing(self) -> NoReturn:
         raise InvalidSpec(FIELD, self.decision.past.typed, "a history with events in it")

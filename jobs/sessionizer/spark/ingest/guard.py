@@ -27,6 +27,8 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
+from sessionizer.control.records.erasure_record import read_erasures
+from sessionizer.core.definition.erasure import PERSONAL
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
@@ -250,10 +252,19 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
 
     ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if the record of types is lost.
     """
+    require_erased_columns(home, payload)
     kept = TYPES_FILE.of(home, lineage).require() if lineage else None
     if kept is None or lineage is None or read_begun_batch(home.checkpoint(lineage)) is None:
         return
     require_fitting(spec, payload, kept)
+
+
+def require_erased_columns(home: StreamHome, payload: StructType) -> None:
+    """Raise InvalidSpec if people were erased by a column that ``payload`` lacks: a replay would bring them back."""
+    for column in {each.column for each in read_erasures(home)}.difference(PERSONAL):
+        found = payload[column].dataType.simpleString() if column in payload.names else None
+        if found != "string":
+            raise InvalidSpec(f"mapping.payload.{column}", found, "a text, because people were erased by this column")
 
 
 def require_fitting(spec: StreamSpec, payload: StructType, kept: KeptTypes) -> None:

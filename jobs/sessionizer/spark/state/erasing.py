@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.erasure import ErasedOnce
+from sessionizer.core.definition.erasure import PERSONAL, ErasedOnce
 from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.schema import CLIENT
 from sessionizer.erasing.decoded import Piece
@@ -50,6 +50,7 @@ from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState
 
 _VALUE: Final = "value"
 _RAW: Final = "raw"
+_SESSION: Final = "session_id"
 _WHEN: Final = {
     SESSIONS: "started_at", LATE_EVENTS: "event_time", OPEN_SESSIONS: "started_at", SESSIONS_DAILY: "date",
     QUARANTINE: "lineage",
@@ -171,12 +172,17 @@ class Sweep:
             for name, location in self.home.table_locations(folder).items():
                 if name not in _WHEN or (name == SESSIONS_DAILY and self.erasure.column != CLIENT):
                     continue
-                if table_exists(self.spark, name, location):
-                    old = f"{_WHEN[name]} <= timestamp_millis({self.erasure.until_ms})"
-                    if name == QUARANTINE:  # it has no event time
-                        yield _Held(name, location, _RAW, f"lineage NOT IN ({since})")
-                    else:
-                        yield _Held(name, location, self.erasure.column, old)
+                if not table_exists(self.spark, name, location):
+                    continue
+                has_column = self.erasure.column in PERSONAL
+                old = f"{_WHEN[name]} <= timestamp_millis({self.erasure.until_ms})"
+                if name == QUARANTINE:  # it has no event time
+                    yield _Held(name, location, _RAW, f"lineage NOT IN ({since})")
+                elif name == OPEN_SESSIONS and not has_column:  # all go, and the next batch with a snapshot brings them
+                    yield _Held(name, location, _SESSION, f"lineage NOT IN ({since})")
+                else:
+                    column = _SESSION if name == SESSIONS and not has_column else self.erasure.column
+                    yield _Held(name, location, column, old)
 
     def _table(self, held: _Held) -> DataFrame:
         return self.spark.read.format("delta").load(held.location)
@@ -186,10 +192,19 @@ class Sweep:
         return rows.where(held.old).join(values, rows[held.column] == values[_VALUE], "left_semi")
 
     def _values_in(self, rows: DataFrame, held: _Held) -> DataFrame:
-        """Return the people, or for quarantine the different texts in ``rows`` that hold one of them."""
+        """Return the people, or what ``rows`` have of them: texts of quarantine, ids of sessions."""
         people = tuple(self.people)
+        values = self.spark.createDataFrame(pa.table({_VALUE: pa.array(people, pa.string())}))
+        if held.column == _SESSION:
+            theirs = rows.where(held.old)
+            if held.name == SESSIONS:
+                events = theirs.select(_SESSION, F.explode("events").alias("event"))
+                events = events.where(f"event.event_time <= timestamp_millis({self.erasure.until_ms})")
+                named = F.col(f"event.{self.erasure.column}") == values[_VALUE]
+                theirs = events.join(values, named, "left_semi")
+            return theirs.select(F.col(_SESSION).alias(_VALUE)).distinct()
         if held.column != _RAW:
-            return self.spark.createDataFrame(pa.table({_VALUE: pa.array(people, pa.string())}))
+            return values
 
         def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             wanted = Wanted(people)

@@ -12,12 +12,11 @@ from pyspark.sql import functions as F
 
 from sessionizer.control.records.erasure_record import ErasureRecord, read_erased, read_erasures
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import newest_version
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import retry_conflicts
-from sessionizer.state.commands.erasure_requests import DONE, OPTIONAL, REQUESTED_AT, STREAM, find_done, open_requests
-from sessionizer.state.commands.erasures import STANDARD_INPUT, Erase
+from sessionizer.state.commands.erasure_requests import DONE, OPTIONAL, REQUESTED_AT, STREAM, find_done, find_requests
+from sessionizer.state.commands.erasures import Erase
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +28,11 @@ class RequestTable:
     location: str
     column: str
 
-    def read(self, until_ms: int) -> tuple[str, ...]:
-        """Return the values that are asked for up to ``until_ms`` (epoch ms) and not done, each once, in order."""
-        return tuple(sorted(self._open(until_ms)))
+    def read(self, until_ms: int, *, are_done: bool = False) -> dict[str, int]:
+        """Return the values that are asked for up to ``until_ms``, and when (epoch ms): open requests, or done ones."""
+        wanted = [F.col(self.column).cast("string"), *(name for name in OPTIONAL if name in self._columns())]
+        rows = self.spark.read.format("delta").load(self.location).select(*wanted).toArrow()
+        return find_requests(rows, self.column, self.home.name, until_ms, are_done=are_done)
 
     def write_done(self, until_ms: int) -> None:
         """Write into each request that the ledger of the stream fulfils, when that was done. Idempotent.
@@ -41,13 +42,8 @@ class RequestTable:
         if DONE not in self._columns():
             return
         ledger = read_erasures(self.home)
-        for record, values in find_done(self._open(until_ms), ledger, read_erased(self.home), self.column):
+        for record, values in find_done(self.read(until_ms), ledger, read_erased(self.home), self.column):
             retry_conflicts(partial(self._mark, record, values))
-
-    def _open(self, until_ms: int) -> dict[str, int]:
-        wanted = [F.col(self.column).cast("string"), *(name for name in OPTIONAL if name in self._columns())]
-        rows = self.spark.read.format("delta").load(self.location).select(*wanted).toArrow()
-        return open_requests(rows, self.column, self.home.name, until_ms)
 
     def _columns(self) -> list[str]:
         return self.spark.read.format("delta").load(self.location).columns
@@ -69,12 +65,10 @@ class RequestTable:
         merge.whenMatchedUpdate(set={DONE: F.map_concat(done, moment)}).execute()
 
 
-def find_request_table(spark: SparkSession, home: StreamHome, command: Erase) -> RequestTable | None:
-    """Return the Delta table that the command names, None if it names none. Raises InvalidSpec."""
+def find_request_table(spark: SparkSession, home: StreamHome, command: Erase) -> RequestTable:
+    """Return the Delta table that the command names. Raises InvalidSpec if it lacks the column."""
     place = str(command.keys)
-    if place == STANDARD_INPUT or newest_version(folder_at(place, "--keys")) is None:
-        return None
     location = uri_of(folder_at(place, "--keys"))
-    if command.column not in spark.read.format("delta").load(location).columns:
-        raise InvalidSpec("--keys", place, f"a table with the column {command.column}")
+    if command.column in OPTIONAL or command.column not in spark.read.format("delta").load(location).columns:
+        raise InvalidSpec("--keys", place, f"a table whose column {command.column} has the values")
     return RequestTable(spark, home, location, command.column)

@@ -1,8 +1,8 @@
 """Table of requests to erase people: people, streams, and the moments when it was done. Pure.
 
-A row asks for a value of the column ``key`` or ``client``. Its other columns may be left out: ``stream`` (null: every
-stream), ``requested_at`` (timestamp; null: since ever), and ``done`` (a map of the streams that have erased it, with
-the moments).
+A row asks for a value of the column ``key``, ``client`` or one of the payload. Its other columns may be left out:
+``stream`` (null: every stream), ``requested_at`` (timestamp; null: since ever), and ``done`` (a map of the streams that
+have erased it, with the moments).
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ DONE: Final = "done"
 OPTIONAL: Final = (STREAM, REQUESTED_AT, DONE)
 
 
-def open_requests(rows: pa.Table, column: str, stream: str, until_ms: int) -> dict[str, int]:
+def find_requests(rows: pa.Table, column: str, stream: str, until_ms: int, *, are_done: bool = False) -> dict[str, int]:
     """Return the values that ``stream`` has not erased, each with its newest request (epoch ms) up to ``until_ms``.
 
+    ``are_done``: those that it has erased.
     ``rows``: the columns ``column`` and those of ``OPTIONAL`` that the table has.
     """
     found = dict[str, int]()
     for row in rows.to_pylist():
         value, at = row[column], _epoch_ms(row.get(REQUESTED_AT))
         is_asked = value not in {None, ""} and row.get(STREAM) in {None, stream} and at <= until_ms
-        if is_asked and stream not in dict(row.get(DONE) or ()):
+        if is_asked and (stream in dict(row.get(DONE) or ())) is are_done:
             found[str(value)] = max(at, found.get(str(value), 0))
     return found
 

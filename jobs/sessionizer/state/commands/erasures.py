@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sessionizer.control.execution import Step
+from sessionizer.core.definition.erasure import KEY, PERSONAL
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.command import Command, Decision, Plan, option
@@ -23,16 +24,19 @@ from sessionizer.state.commands.steps import (
     new_lineage,
 )
 
+if TYPE_CHECKING:
+    from sessionizer.lineage.kept_spec import KeptTypes
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
 STANDARD_INPUT: Final = "-"
-_KEY, _CLIENT = "key", "client"
 
 
 @dataclass(frozen=True, slots=True)
 class ErasePlan(Decision):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, without ``people`` of them.
 
-    ``digest_of_people``: of all their digests. ``column``: what identifies them, ``key`` or ``client``. ``for_good``:
-    later events are dropped as well. ``open_events``, ``rows`` by table: theirs now. ``lineages``: whose checkpoints
+    ``digest_of_people``: of all their digests. ``column``: what identifies them. ``for_good``: later events are
+    dropped as well. ``open_events``, ``rows`` by table: theirs now. ``lineages``: whose checkpoints
     are removed. ``native``: savepoints that are removed. ``canonical``: those that are written anew.
     """
 
@@ -62,6 +66,8 @@ class ErasePlan(Decision):
         yield f"  to    a new lineage without {count_text(self.open_events, 'open event')}"
         for table, rows in self.rows.items():
             yield f"  {table}: {count_is(rows, 'row')} deleted"
+        if self.column not in PERSONAL:
+            yield f"        a session is deleted as a whole, if one of its events has such a {self.column}"
         if not (self.open_events or any(self.rows.values())):
             yield "        nothing of them is found. Are these the values of the stream's key?"
         yield "        older versions of the tables are removed. No restore brings rows of these back"
@@ -89,10 +95,10 @@ class Erase(Command):
     keys: str | None = option(
         "--keys",
         "Keys",
-        "file with a key in each line, Delta table with a column of that name, or - for the standard input",
+        "file with a value in each line, Delta table with that column, or - for the standard input",
     )
-    by_client: bool = option(
-        "--by-client", "By client", "the values are of `client`, not of the session's key", default=False
+    column: str = option(
+        "--column", "Column", "column that has the values: `key`, `client`, or a text of the payload", default=KEY
     )
     folder: str | None = option(
         "--in", "Savepoints elsewhere", "further place with savepoints of the stream: a folder of them per stream"
@@ -109,11 +115,6 @@ class Erase(Command):
         max=180,
     )
     until: str | None = option(None, None, "moment in ISO 8601 up to which requests in a table count, None for now")
-
-    @property
-    def column(self) -> str:
-        """The column that identifies people."""
-        return _CLIENT if self.by_client else _KEY
 
     @property
     def last_steps(self) -> tuple[Step, ...]:
@@ -136,6 +137,16 @@ _LISTED: Final = 5
 def _few(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"{', '.join(names[:_LISTED])}{more}"
+
+
+def require_column(column: str, spec: StreamSpec, kept: KeptTypes) -> None:
+    """Raise InvalidSpec unless ``column`` is in all tables of the stream that are to be searched for it."""
+    texts = [name for name in spec.mapping.payload if kept.payload.get(name) == ["string"]]
+    if column in PERSONAL or (column in texts and spec.sink.keep_events):
+        return
+    if column in texts:
+        raise InvalidSpec("--column", column, "key or client, because sink.keep_events is false and sessions lack it")
+    raise InvalidSpec("--column", column, f"one of {', '.join((*PERSONAL, *texts))}")
 
 
 def require_people(values: Iterable[str | None], place: str) -> tuple[str, ...]:

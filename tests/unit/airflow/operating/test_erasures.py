@@ -52,7 +52,7 @@ def streams(project: Project) -> Project:
 def test_a_stream_is_due_as_long_as_it_has_not_erased_someone(streams: Project) -> None:
     done = pa.array([[("clicks", NOW)], [], None], DONE)
     table = {"key": ["a", "b", ""], "stream": pa.array([None, "visits", None], pa.string()), "done": done}
-    assert [(each["stream"], each["by_client"]) for each in forms(streams, table)] == [("visits", False)]
+    assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [("visits", "key")]
     nobody = pa.array([[], [], []], DONE)
     found = forms(streams, {**table, "done": nobody})
     assert [each["stream"] for each in found] == ["clicks", "visits"]
@@ -62,9 +62,9 @@ def test_a_stream_is_due_as_long_as_it_has_not_erased_someone(streams: Project) 
 def test_clients_follow_when_the_keys_are_done(streams: Project) -> None:
     done = pa.array([[("clicks", NOW)], [("visits", NOW)]], DONE)
     table = {"key": pa.array(["a", None]), "client": pa.array([None, "c"]), "done": done}
-    assert [(each["stream"], each["by_client"]) for each in forms(streams, table)] == [
-        ("clicks", True),
-        ("visits", False),
+    assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [
+        ("clicks", "client"),
+        ("visits", "key"),
     ]
 
 

@@ -34,12 +34,13 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.open_events import count_erased_in_logs, describe_state, log_blobs, reading_state
 from sessionizer.state.commands.command import Plan
-from sessionizer.state.commands.erasures import Erase, ErasePlan
+from sessionizer.state.commands.erasures import Erase, ErasePlan, require_column
 from sessionizer.state.commands.steps import NoteErasure, RemoveCheckpoints
 from sessionizer.state.compaction.plan import remove_spark_files
 from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 from sessionizer.state.savepoints.manifest import SavepointKind
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 _FOR_GOOD_MS: Final = 253_402_300_799_000
@@ -92,6 +93,7 @@ class EraseRunner(SparkRunner[Erase]):
 
     def _decide(self) -> Plan[ErasePlan]:
         self._found = read_committed_batch(self.home)
+        require_column(self.command.column, self._spec(), self._found.kept)
         return self.command.plan(
             ErasePlan(
                 stream=self.home.name,
@@ -106,9 +108,8 @@ class EraseRunner(SparkRunner[Erase]):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage, by the same spec in the same key groups. Raises HalfWrittenBatch."""
-        committed = self._committed
-        spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
-        self.start_after(operation, committed, spec, new_record(self.home, spec))
+        spec = self._spec()
+        self.start_after(operation, self._committed, spec, new_record(self.home, spec))
 
     def erased(self, operation: Operation) -> ErasedKeys:
         """Return all erased keys, with those of this command."""
@@ -175,6 +176,10 @@ class EraseRunner(SparkRunner[Erase]):
 
     def _lineages(self) -> list[str]:
         return sorted(filter(is_identifier, list_names(self.home.lineages)))
+
+    def _spec(self) -> StreamSpec:
+        committed = self._committed
+        return parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
 
     @property
     def _committed(self) -> CommittedBatch:

@@ -22,7 +22,7 @@ from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
 from sessionizer.spark.ingest.expressions import is_same_expression
-from sessionizer.spark.ingest.guard import require_fitting
+from sessionizer.spark.ingest.guard import require_erased_columns, require_fitting
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.tables import delete_open_sessions, require_tables_fit
@@ -228,6 +228,7 @@ class FileRunner(SparkRunner[Asked]):
     def examine_file(self, spec: StreamSpec, kept: KeptTypes) -> Examined:
         """Have Spark examine ``spec``. Raises InvalidSpec if the open events (``kept``) or the tables do not fit it."""
         examined = examine(self.spark, spec, self.home.platform)
+        require_erased_columns(self.home, examined.guarded.payload)
         require_fitting(spec, examined.guarded.payload, kept)
         require_tables_fit(self.spark, examined.shapes(spec), self.home.streamed_locations(spec.sink.path))
         return examined

@@ -1,0 +1,192 @@
+"""An erasure by a column of the payload: people in the sessions of other keys leave, and everyone else stays."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.erasure_record import SECRET, read_erasures
+from sessionizer.erasing.records import find_left
+from sessionizer.errors import InvalidSpec, StillThere
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.home_identity import owner_name
+from sessionizer.spark.sinks.tables import claim_tables
+from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.erasures import EraseRunner
+from sessionizer.spark.state.commands.restores import RestoreRunner
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.erasures import Erase
+from sessionizer.state.commands.restores import Restore
+from sessionizer.state.commands.upgrades import Apply
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.listing import complete_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from support.expected.landed import table_rows
+from support.places import REPOSITORY, opened
+from support.processes.driver_process import environment
+from support.processes.in_process import catch_up
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import run_here
+
+COLUMN = "account"
+PEOPLE = ("account-11", "account-23")
+ACCOUNT = "concat('account-', pmod(hash(event_id), 40))"
+
+
+def spec_with(**payload: str) -> dict[str, Any]:
+    spec = clicks_spec()
+    spec["mapping"] = {**spec["mapping"], "payload": {**spec["mapping"]["payload"], **payload}}
+    return spec
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """A stream of clicks, each of which has an account, after four of its files and a savepoint."""
+
+    spark: SparkSession
+    stage: Stage
+
+    def runner(self, column: str = COLUMN) -> EraseRunner:
+        home = self.stage.stream_home
+        command = Erase(keys="/people", column=column)
+        return EraseRunner(spark=self.spark, home=home, command=command, people=PEOPLE, folders=(home.savepoints,))
+
+    def erase(self) -> None:
+        home, runner = self.stage.stream_home, self.runner()
+        plan = runner.look()
+        run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves), runner)
+        runner.finish()
+
+    def save(self, name: str) -> None:
+        home = self.stage.stream_home
+        request = SavepointRequest(home.savepoints, "tests", name)
+        make_savepoint(self.spark, home, read_committed_batch(home), request, lambda _: None)
+
+    def open_events(self, savepoint: str) -> Counter[tuple[Any, ...]]:
+        table = self.spark.read.format("delta").load(str(self.stage.stream_home.savepoints / savepoint / "open_events"))
+        wanted = ("key", "event_id", "clock_ms", "closes", "timeout_ms", "payload_page", f"payload_{COLUMN}")
+        return Counter(tuple(row) for row in table.select(*wanted).collect())
+
+    def sessions(self) -> list[dict[str, Any]]:
+        return sorted(table_rows(self.stage.table("sessions")), key=lambda row: str(row["session_id"]))
+
+    def left(self) -> list[str]:
+        return [f"{each.file} by {each.decoded_by}" for each in find_left(self.stage.stream_home, PEOPLE, ())]
+
+
+@pytest.fixture
+def accounts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Accounts:
+    monkeypatch.setenv(SECRET, "a secret of the tests")
+    stage = Stage.begun(tmp_path, spec_with(**{COLUMN: ACCOUNT}))
+    write_click_files(tmp_path / "clicks", files=5)
+    stage.bring(sorted((tmp_path / "clicks").iterdir())[:4])
+    catch_up(spark, stage)
+    home = stage.stream_home
+    claim_tables(spark, home.streamed_locations(None), owner_name(home.name, home.control_base), [str(stage.lineage)])
+    found = Accounts(spark, stage)
+    found.save("before")
+    return found
+
+
+def has_person(row: Mapping[str, Any]) -> bool:
+    return any(event[COLUMN] in PEOPLE for event in row["events"])
+
+
+def test_events_leave_and_sessions_with_one_are_deleted_whole(accounts: Accounts) -> None:
+    before, held = accounts.sessions(), accounts.open_events("before")
+    shutil.copytree(opened(accounts.stage.stream_home.savepoints), accounts.stage.root / "vault")
+    plan = accounts.runner().look().decision
+    assert plan.rows["sessions"] == sum(map(has_person, before)) > 0
+    assert plan.open_events == sum(count for row, count in held.items() if row[-1] in PEOPLE) > 0
+    assert accounts.left()
+
+    accounts.erase()
+    assert accounts.left() == []
+    assert accounts.sessions() == [row for row in before if not has_person(row)]
+    accounts.save("after")
+    assert accounts.open_events("after") == Counter({row: n for row, n in held.items() if row[-1] not in PEOPLE})
+    (noted,) = read_erasures(accounts.stage.stream_home)
+    assert (noted.column, len(noted.erasure.digests)) == (COLUMN, 2 * 16)
+
+    _nobody_comes_back(accounts)
+
+
+def _nobody_comes_back(accounts: Accounts) -> None:
+    spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
+    saved, manifest = complete_savepoint(stage.root / "vault", "before", epoch_ms())
+    restore = RestoreRunner(spark=spark, home=home, command=Restore(), savepoint=saved, manifest=manifest)
+    plan = restore.look()
+    run_here(home, new_operation(home, Restore.name, plan.digest, "ann", plan.leaves, savepoint="before"), restore)
+    catch_up(spark, stage)
+    assert accounts.left() == []
+    clicks = sorted((stage.root / "clicks").iterdir())
+    shutil.copy2(clicks[3], stage.feed / f"again-{clicks[3].name}")
+    stage.bring(clicks[4:])
+    catch_up(spark, stage)
+    assert accounts.left() == []
+    assert "erased" in {row["reason"] for row in table_rows(stage.table("quarantine"))}
+
+
+def test_a_column_that_is_none_or_no_text_is_refused(accounts: Accounts) -> None:
+    for column in ("nothing", "amount", "user_id"):
+        with pytest.raises(InvalidSpec) as refused:
+            accounts.runner(column).look()
+        assert (refused.value.field, refused.value.value) == ("--column", column)
+
+
+def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure(accounts: Accounts) -> None:
+    accounts.erase()
+    spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
+    for payload in ({}, {COLUMN: "amount"}):
+        stage.write_spec(spec_with(**payload))
+        with pytest.raises(InvalidSpec) as refused:
+            catch_up(spark, stage)
+        assert refused.value.field == f"mapping.payload.{COLUMN}"
+    renamed = {"id": "rename", "columns": {"customer": COLUMN}, "drop": [COLUMN]}
+    stage.write_spec({**spec_with(customer=ACCOUNT), "migrations": [renamed]})
+    upgrade = ApplyRunner(spark=spark, home=home, command=Apply(), spec=stage.spec(), savepoints=home.savepoints)
+    with pytest.raises(InvalidSpec) as refused:
+        upgrade.look()
+    assert refused.value.field == f"mapping.payload.{COLUMN}"
+
+
+def erase(accounts: Accounts, keys: str, *options: str, people: Iterable[str] = ()) -> dict[str, Any]:
+    stage = accounts.stage
+    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "erase", stage.name, "--keys", keys]
+    places = ("--column", COLUMN, "--home", str(stage.home), "--master", "local[2]", "--json")
+    env, text = {**environment(), SECRET: os.environ[SECRET]}, "\n".join(people)
+    done = subprocess.run([*argv, *options, *places], env=env, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode in {0, StillThere.exit_code}, done.stderr
+    found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    return {**found, "code": done.returncode}
+
+
+@pytest.mark.long
+def test_typed_a_table_of_requests_is_erased_and_proven(accounts: Accounts) -> None:
+    spark, place = accounts.spark, str(accounts.stage.root / "requests")
+    shape = f"{COLUMN} string, requested_at timestamp, done map<string, timestamp>"
+    rows = [(person, datetime(2026, 1, 1, tzinfo=UTC), None) for person in PEOPLE]
+    spark.createDataFrame([*rows, ("account-5", datetime(2200, 1, 1, tzinfo=UTC), None)], shape).write.format(
+        "delta"
+    ).save(place)
+    plan = erase(accounts, place)
+    assert (plan["people"], plan["column"]) == (2, COLUMN)
+    erase(accounts, place, "--approve", plan["digest"])
+    done = spark.read.format("delta").load(place).where(F.map_contains_key("done", accounts.stage.name))
+    assert {row[COLUMN] for row in done.collect()} == set(PEOPLE)
+    proof = erase(accounts, place, "--verify")
+    assert (proof["code"], proof["values"], proof["files"]) == (0, 2, [])
+    assert erase(accounts, "-", "--verify", people=["account-5"])["code"] == StillThere.exit_code
