@@ -59,13 +59,13 @@ class Accounts:
     spark: SparkSession
     stage: Stage
 
-    def runner(self, column: str = COLUMN) -> EraseRunner:
+    def runner(self, column: str = COLUMN, people: tuple[str, ...] = PEOPLE, redact: str | None = None) -> EraseRunner:
         home = self.stage.stream_home
-        command = Erase(keys="/people", column=column)
-        return EraseRunner(spark=self.spark, home=home, command=command, people=PEOPLE, folders=(home.savepoints,))
+        command = Erase(keys="/people", column=column, redact=redact)
+        return EraseRunner(spark=self.spark, home=home, command=command, people=people, folders=(home.savepoints,))
 
-    def erase(self) -> None:
-        home, runner = self.stage.stream_home, self.runner()
+    def erase(self, runner: EraseRunner | None = None) -> None:
+        home, runner = self.stage.stream_home, runner or self.runner()
         plan = runner.look()
         run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves), runner)
         runner.finish()
@@ -98,6 +98,7 @@ def accounts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     claim_tables(spark, home.streamed_locations(None), owner_name(home.name, home.control_base), [str(stage.lineage)])
     found = Accounts(spark, stage)
     found.save("before")
+    shutil.copytree(opened(home.savepoints), tmp_path / "vault")
     return found
 
 
@@ -107,7 +108,6 @@ def has_person(row: Mapping[str, Any]) -> bool:
 
 def test_events_leave_and_sessions_with_one_are_deleted_whole(accounts: Accounts) -> None:
     before, held = accounts.sessions(), accounts.open_events("before")
-    shutil.copytree(opened(accounts.stage.stream_home.savepoints), accounts.stage.root / "vault")
     plan = accounts.runner().look().decision
     assert plan.rows["sessions"] == sum(map(has_person, before)) > 0
     assert plan.open_events == sum(count for row, count in held.items() if row[-1] in PEOPLE) > 0
@@ -121,23 +121,65 @@ def test_events_leave_and_sessions_with_one_are_deleted_whole(accounts: Accounts
     (noted,) = read_erasures(accounts.stage.stream_home)
     assert (noted.column, len(noted.erasure.digests)) == (COLUMN, 2 * 16)
 
-    _nobody_comes_back(accounts)
+    bring_back(accounts)
+    assert accounts.left() == []
+    assert "erased" in {row["reason"] for row in table_rows(accounts.stage.table("quarantine"))}
 
 
-def _nobody_comes_back(accounts: Accounts) -> None:
+def bring_back(accounts: Accounts) -> None:
+    """Restore the savepoint of before, replay a file, and read a further one."""
     spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
     saved, manifest = complete_savepoint(stage.root / "vault", "before", epoch_ms())
     restore = RestoreRunner(spark=spark, home=home, command=Restore(), savepoint=saved, manifest=manifest)
     plan = restore.look()
     run_here(home, new_operation(home, Restore.name, plan.digest, "ann", plan.leaves, savepoint="before"), restore)
     catch_up(spark, stage)
-    assert accounts.left() == []
     clicks = sorted((stage.root / "clicks").iterdir())
     shutil.copy2(clicks[3], stage.feed / f"again-{clicks[3].name}")
     stage.bring(clicks[4:])
     catch_up(spark, stage)
-    assert accounts.left() == []
-    assert "erased" in {row["reason"] for row in table_rows(stage.table("quarantine"))}
+
+
+REDACTED = ("device", "page")
+
+
+def redacted(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    gone = dict.fromkeys(REDACTED)
+    return [
+        {**row, "events": [{**event, **(gone if event[COLUMN] in PEOPLE else {})} for event in row["events"]]}
+        for row in rows
+    ]
+
+
+def test_redacted_columns_are_null_and_all_else_stays(accounts: Accounts) -> None:
+    before, held = accounts.sessions(), accounts.open_events("before")
+    runner = accounts.runner(redact="page, device")
+    assert sum(runner.count_unredacted().values()) > 0
+    accounts.erase(runner)
+    assert accounts.sessions() == redacted(before) != before
+    assert {place: count for place, count in runner.count_unredacted().items() if count} == {}
+    log = opened(accounts.stage.table("sessions")) / "_delta_log"
+    assert not [file for file in log.glob("*.json") if any(each in file.read_text() for each in PEOPLE)]
+    accounts.save("after")
+    gone = Counter[tuple[Any, ...]]()
+    for event, count in held.items():
+        *first, page, account = event
+        gone[*first, None if account in PEOPLE else page, account] += count
+    assert accounts.open_events("after") == gone
+
+    bring_back(accounts)
+    assert accounts.sessions() == redacted(accounts.sessions())
+    assert {place: count for place, count in runner.count_unredacted().items() if count} == {}
+
+    (person, *_) = sorted({row["key"] for row in before if any(event["amount"] for event in row["events"])})
+    by_key = accounts.runner("key", (str(person),), "amount")
+    rows = accounts.sessions()
+    accounts.erase(by_key)
+    for row in rows:
+        if row["key"] == person:
+            row["events"] = [{**event, "amount": None} for event in row["events"]]
+    assert accounts.sessions() == rows
+    assert sum(by_key.count_unredacted().values()) == 0
 
 
 def test_a_column_that_is_none_or_no_text_is_refused(accounts: Accounts) -> None:
@@ -145,6 +187,10 @@ def test_a_column_that_is_none_or_no_text_is_refused(accounts: Accounts) -> None
         with pytest.raises(InvalidSpec) as refused:
             accounts.runner(column).look()
         assert (refused.value.field, refused.value.value) == ("--column", column)
+    for column in (COLUMN, "nothing", "key"):
+        with pytest.raises(InvalidSpec) as refused:
+            accounts.runner(redact=column).look()
+        assert (refused.value.field, refused.value.value) == ("--redact", column)
 
 
 def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure(accounts: Accounts) -> None:

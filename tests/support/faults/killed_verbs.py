@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 _NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))
 _COMMITTING: Final = (
     *((table_rows, "delete_rows"), (table_rows, "write_once"), (write, "write_once")),
-    *((erasing, "delete_rows_of"), (erasing, "purge")),
+    *((erasing, "change_rows_of"), (erasing, "purge")),
 )
 """What writes a table, the second argument says which."""
 _IDS: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}|\d{8}(?=\.json)")

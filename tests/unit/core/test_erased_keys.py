@@ -19,9 +19,9 @@ KEYS = st.sampled_from(["ann", "bob", "bo", "ann\0", "Ä", "a b", ""])
 TIMES = st.integers(MOMENT - 3, MOMENT + 3)
 
 
-def erased(*values: str, column: str = schema.KEY, until_ms: int = MOMENT) -> ErasedKeys:
+def erased(*values: str, column: str = schema.KEY, until_ms: int = MOMENT, redacts: tuple[str, ...] = ()) -> ErasedKeys:
     digests = join_digests(digest_key(SECRET, column, value) for value in values)
-    return ErasedKeys(SECRET, (ErasedOnce(column, until_ms, digests),))
+    return ErasedKeys(SECRET, (ErasedOnce(column, until_ms, digests, redacts),))
 
 
 def events(given: Sequence[tuple[str | None, int]], clock: Clock = Clock.EVENT_TIME) -> pa.RecordBatch:
@@ -89,7 +89,7 @@ def test_a_log_keeps_all_other_events_as_they_were_admitted(
     deleted = [chance.random() < 0.3 for table in tables for _ in range(table.num_rows)]  # type: ignore[attr-defined]
     if deleted:
         log.append(encode(tombstones(pa.array(deleted).to_numpy(zero_copy_only=False))))
-    kept = erased(*gone).drop_from_log(log)
+    kept = erased(*gone).clean_log(log)
     left = [row for table in decode_log(kept) for row in table.to_pylist()]
     rows_before = [row for table in decode_log(log) for row in table.to_pylist()]
     assert left == [row for row in rows_before if not (row["key"] in gone and row["clock"] <= MOMENT)]
@@ -148,5 +148,30 @@ def test_a_row_of_an_erased_key_is_refused_without_its_text() -> None:
 def test_an_event_that_tombstones_hide_does_not_stay_in_the_log() -> None:
     table = mark_admitted(pa.Table.from_batches([events([("ann", 1), ("bob", 1)])]), 0, None)
     log = [encode(table), encode(tombstones(pa.array([True, False]).to_numpy(zero_copy_only=False)))]
-    kept = erased("ann").drop_from_log(log)
+    kept = erased("ann").clean_log(log)
     assert [row["key"] for blob in kept for row in decode(blob).to_pylist()] == ["bob"]
+
+
+def test_redacted_columns_become_null_and_the_events_stay() -> None:
+    batch = events([("ann", MOMENT), ("bob", MOMENT), ("ann", MOMENT + 1)]).append_column(
+        "payload_page", pa.array(["a", "b", "c"])
+    )
+    redacted = erased("ann", redacts=("page", "absent"))
+    kept = redacted.clean(batch)
+    assert kept.column("payload_page").to_pylist() == [None, "b", "c"]
+    assert kept.drop_columns("payload_page").equals(batch.drop_columns("payload_page"))
+    assert redacted.clean(kept) is kept
+    assert redacted.find_in_events(batch) is None
+    log = [encode(mark_admitted(pa.Table.from_batches([batch]), 0, None))]
+    (cleaned,) = redacted.clean_log(log)
+    assert decode(cleaned).column("payload_page").to_pylist() == [None, "b", "c"]
+    assert redacted.clean_log([cleaned])[0] is cleaned
+
+
+def test_a_refused_row_of_a_redacted_key_loses_its_text() -> None:
+    batch = guarded(("ann", MOMENT, None, None), ("ann", MOMENT, "null_event_id", '{"user_id": "ann"}'))
+    batch = batch.append_column("payload_page", pa.array(["a", "b"]))
+    found = refuse_erased(batch, erased("ann", redacts=("page",)))
+    assert found.column("reason").to_pylist() == [None, "erased"]
+    assert found.column("_raw").to_pylist() == [None, None]
+    assert found.column("payload_page").to_pylist() == [None, None]

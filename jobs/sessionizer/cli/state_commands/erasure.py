@@ -77,6 +77,9 @@ class EraseCourse(CommandCourse[Erase]):
 
     def prove(self) -> None:
         """Decode every file, and say in which the people are. Raises StillThere."""
+        if self.command.redacts:
+            self._prove_redacted()
+            return
         people = self._people()
         folder = self._savepoints_elsewhere()
         folders = sink_folders(self.where, origins_of(self.where))
@@ -95,11 +98,28 @@ class EraseCourse(CommandCourse[Erase]):
         if held:
             raise StillThere(self.where.name, len(left), len(held), held[0])
 
+    def _prove_redacted(self) -> None:
+        """Count what still has a value in a redacted column: no search knows these values. Raises StillThere."""
+        with self._spark() as spark:
+            runner = self.make_runner(spark)
+            left = {place: count for place, count in runner.count_unredacted().items() if count}
+        total = sum(left.values())
+        if self.shared.as_json:
+            typer.echo(json.dumps({"values": len(runner.people), "left": total, "places": left}))
+        else:
+            typer.echo(f"{count_text(len(runner.people), self.command.column)} looked for, {total:,} values found")
+            for place, count in left.items():
+                typer.echo(f"  {place}: {count:,}")
+        if left:
+            raise StillThere(self.where.name, total, len(left), next(iter(left)))
+
     def make_runner(self, spark: SparkSession) -> EraseRunner:
         """Return the runner, with the people that the file or table names. Raises InvalidSpec."""
         from sessionizer.spark.state.commands.erasures import EraseRunner  # noqa: PLC0415  fast --help
 
         if self._is_table():
+            if self.command.redacts:
+                raise InvalidSpec("--keys", self.command.keys, "a file or -, because a table asks for erasures")
             self.requests = self._request_table(spark)
             self.requests.write_done(self._until_ms)
             people = tuple(sorted(self.requests.read(self._until_ms)))

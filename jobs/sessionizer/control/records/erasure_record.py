@@ -34,7 +34,8 @@ class ErasureRecord(JsonRecord):
     """An erasure. ``digests``: of values of ``column``, in Base64. ``secret``: tells which secret made them.
 
     Events up to ``until`` (epoch ms) are dropped: up to ``approved_at``, or for good. ``swept_at``: when no file held
-    the keys any more (epoch ms), None before that. ``approval``: the digest of its plan.
+    the keys any more (epoch ms), None before that. ``approval``: the digest of its plan. ``redacts``: payload columns
+    that events lose in place of being dropped.
     """
 
     operation: str
@@ -45,6 +46,7 @@ class ErasureRecord(JsonRecord):
     digests: str
     secret: str
     swept_at: Moment | None = None
+    redacts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, operation: OperationRecord, secret: bytes, erasure: ErasedOnce) -> Self:
@@ -57,12 +59,13 @@ class ErasureRecord(JsonRecord):
             until=erasure.until_ms,
             digests=base64.b64encode(erasure.digests).decode(),
             secret=digest_key(secret, *_CHECKED).hex(),
+            redacts=erasure.redacts,
         )
 
     @property
     def erasure(self) -> ErasedOnce:
         """The erasure that events are tested against."""
-        return ErasedOnce(self.column, self.until, base64.b64decode(self.digests))
+        return ErasedOnce(self.column, self.until, base64.b64decode(self.digests), self.redacts)
 
 
 ERASURE_FILE: Final = ControlFile("erasures/{}.json", ErasureRecord, key="operation")

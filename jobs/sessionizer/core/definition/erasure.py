@@ -26,9 +26,10 @@ def join_digests(digests: Iterable[bytes]) -> bytes:
 class ErasedOnce:
     """Keys of one erasure: ``digests`` one after the other, of values of ``column``.
 
-    Events up to ``until_ms`` (epoch ms) are dropped.
+    Events up to ``until_ms`` (epoch ms) are dropped, or stay without their payload columns ``redacts``.
     """
 
     column: str
     until_ms: int
     digests: bytes
+    redacts: tuple[str, ...] = ()

@@ -8,21 +8,20 @@ nobody back, and a new visit counts.
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.erasure import DIGEST_BYTES, PERSONAL, ErasedOnce, digest_key, join_digests
+from sessionizer.core.definition.erasure import DIGEST_BYTES, PERSONAL, ErasedOnce, digest_key
 from sessionizer.core.definition.outcome import QuarantineReason
-from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import decode, drop_deleted, encode, mark_first_pieces, split_log
 
+Events = TypeVar("Events", pa.RecordBatch, pa.Table)
 _TOKEN: Final = re.compile(r"[^\s\"'\\,;=&?<>{}\[\]()|]+")
 
 
@@ -33,13 +32,6 @@ class ErasedKeys:
     secret: bytes = b""
     erasures: tuple[ErasedOnce, ...] = ()
 
-    @classmethod
-    def naming(cls, column: str, values: Iterable[str], until_ms: int = NEVER_MS) -> Self:
-        """Return an erasure of ``values`` of ``column`` for one process: its secret is random."""
-        secret = secrets.token_bytes(DIGEST_BYTES)
-        digests = join_digests(digest_key(secret, column, value) for value in values)
-        return cls(secret, (ErasedOnce(column, until_ms, digests),))
-
     def __bool__(self) -> bool:
         return bool(self.erasures)
 
@@ -48,38 +40,56 @@ class ErasedKeys:
         return digest_key(self.secret, erasure.column, value) in _digests_in(erasure.digests)
 
     def names(self, column: str, value: str) -> bool:
-        """Whether a ``value`` of ``column`` was erased once."""
-        return any(each.column == column and self.has(each, value) for each in self.erasures)
+        """Whether a ``value`` of ``column`` was erased once, and not only columns of its events."""
+        return any(each.column == column and not each.redacts and self.has(each, value) for each in self.erasures)
 
-    def find_in_events(self, events: pa.RecordBatch | pa.Table) -> pa.ChunkedArray | pa.Array | None:
-        """Return which ``events`` (columns of ``schema.event_schema``) were erased, as booleans. None: none of them."""
-        found, at = None, _happened(events)
-        for each in self.erasures:
-            before, name = pc.less_equal(at, each.until_ms), column_of(each)
-            if name not in events.schema.names or not pc.any(before).as_py():
-                continue
-            column = events.column(name)
-            values = pc.unique(column.filter(before)).drop_null().to_pylist()
-            erased = [value for value in values if self.has(each, value)]
-            if erased:
-                mask = pc.and_(before, pc.is_in(column, pa.array(erased, column.type)))
-                mask = pc.fill_null(mask, False)  # noqa: FBT003  the value
-                found = mask if found is None else pc.or_(found, mask)
-        return found
+    def find_in_events(
+        self, events: pa.RecordBatch | pa.Table, *, with_redacted: bool = False
+    ) -> pa.ChunkedArray | pa.Array | None:
+        """Return which ``events`` (columns of ``schema.event_schema``) were erased, as booleans. None: none of them.
 
-    def drop_from_log(self, blobs: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the blobs of a group's log, oldest first, without the events of erased keys.
+        ``with_redacted``: also which of them have values in columns that were redacted.
+        """
+        wanted = (each for each in self.erasures if with_redacted or not each.redacts)
+        found = [mask for each in wanted if (mask := self._find(events, each)) is not None]
+        return reduce(pc.or_, found) if found else None
+
+    def _find(self, events: pa.RecordBatch | pa.Table, each: ErasedOnce) -> pa.ChunkedArray | pa.Array | None:
+        before, name = pc.less_equal(_happened(events), each.until_ms), column_of(each.column)
+        if name not in events.schema.names or not pc.any(before).as_py():
+            return None
+        column = events.column(name)
+        values = pc.unique(column.filter(before)).drop_null().to_pylist()
+        erased = [value for value in values if self.has(each, value)]
+        if not erased:
+            return None
+        mask = pc.fill_null(pc.and_(before, pc.is_in(column, pa.array(erased, column.type))), False)  # noqa: FBT003
+        if not each.redacts:
+            return mask
+        held = [events.column(name).is_valid() for name in _redacted(events, each)]
+        mask = pc.and_(mask, reduce(pc.or_, held)) if held else None
+        return mask if held and pc.any(mask).as_py() else None
+
+    def clean(self, events: Events) -> Events:
+        """Return ``events`` without the erased ones, and without redacted values. The same object if it has none."""
+        redacted = [(each, self._find(events, each)) for each in self.erasures if each.redacts]
+        gone, cleaned = self.find_in_events(events), events
+        for each, mask in redacted:
+            for name in () if mask is None else _redacted(events, each):
+                column, at = cleaned.column(name), events.schema.get_field_index(name)
+                kept = pc.if_else(mask, pa.scalar(None, column.type), column)
+                cleaned = cleaned.set_column(at, events.schema.field(at).with_nullable(True), kept)  # noqa: FBT003
+        return cleaned if gone is None else cleaned.filter(pc.invert(gone))
+
+    def clean_log(self, blobs: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the blobs of a group's log, oldest first, as ``clean`` leaves their events.
 
         They are the same objects if it has none, also among the deleted ones that tombstones hide.
         """
         decoded = [decode(blob) for blob in blobs]
-        if all(self.find_in_events(table) is None for table in split_log(decoded).tables):
+        if all(self.clean(table) is table for table in split_log(decoded).tables):
             return blobs
-        tables = drop_deleted(decoded)
-        found = [self.find_in_events(table) for table in tables]
-        pairs = zip(tables, found, strict=True)
-        kept = [table if mask is None else table.filter(pc.invert(mask)) for table, mask in pairs]
-        return [encode(table) for table in mark_first_pieces(kept)]
+        return [encode(table) for table in mark_first_pieces(map(self.clean, drop_deleted(decoded)))]
 
     def are_in_text(self, text: str) -> bool:
         """Whether a ``text`` holds an erased value, whole and between blanks, quotes or punctuation."""
@@ -90,9 +100,13 @@ class ErasedKeys:
 NOBODY_ERASED: Final = ErasedKeys()
 
 
-def column_of(erasure: ErasedOnce) -> str:
-    """Return the column of ``schema.event_schema`` that is tested. Events may lack it."""
-    return erasure.column if erasure.column in PERSONAL else f"{schema.PAYLOAD}_{erasure.column}"
+def column_of(name: str) -> str:
+    """Return the column of ``schema.event_schema`` for a name of ``PERSONAL`` or the payload. Events may lack it."""
+    return name if name in PERSONAL else f"{schema.PAYLOAD}_{name}"
+
+
+def _redacted(events: pa.RecordBatch | pa.Table, erasure: ErasedOnce) -> list[str]:
+    return [name for name in map(column_of, erasure.redacts) if name in events.schema.names]
 
 
 @lru_cache(maxsize=64)
@@ -112,11 +126,19 @@ def _happened(events: pa.RecordBatch | pa.Table) -> pa.ChunkedArray | pa.Array:
 def refuse_erased(batch: pa.RecordBatch, erased: ErasedKeys) -> pa.RecordBatch:
     """Return guarded rows (``rows.QUARANTINE_COLUMNS`` and those of events) with those of erased keys refused.
 
+    Rows with redacted values stay without these.
+
     Such a row gets the reason ``erased``, and its text and position are dropped. The same holds for a row that was
     refused before and whose time or key is unknown, if its text holds an erased value.
     """
     reason, raw, position = rows.QUARANTINE_COLUMNS
-    mask = erased.find_in_events(batch)
+    mask, redacting = erased.find_in_events(batch), tuple(each for each in erased.erasures if each.redacts)
+    if redacting:
+        whole = ErasedKeys(erased.secret, tuple(replace(each, redacts=()) for each in redacting)).find_in_events(batch)
+        if whole is not None:  # a refused row has a text, of which no column can be redacted
+            whole = pc.and_(whole, batch.column(reason).is_valid())
+            mask = whole if mask is None else pc.or_(mask, whole)
+        batch = ErasedKeys(erased.secret, redacting).clean(batch)
     texts = batch.column(raw)
     if texts.null_count < batch.num_rows:
         unknown = pc.or_(pc.is_null(batch.column(schema.KEY)), pc.is_null(batch.column(schema.CLOCK)))

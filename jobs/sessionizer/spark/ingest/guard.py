@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.control.records.erasure_record import read_erasures
@@ -115,7 +115,10 @@ class Guarded:
         def refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return (refuse_erased(batch, erased) for batch in batches)
 
-        return Guarded(self.rows.mapInArrow(refuse, self.rows.schema), self.payload)
+        columns = StructType(
+            [StructField(each.name, each.dataType) for each in self.rows.schema]
+        )  # any may be redacted
+        return Guarded(self.rows.mapInArrow(refuse, columns), self.payload)
 
 
 def arrow_fields(columns: StructType) -> list[pa.Field]:

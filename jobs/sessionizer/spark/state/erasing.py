@@ -6,17 +6,19 @@ Each part may be run again. It comes after the stream has gone on without them, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from sessionizer.control.records.erasure_record import read_secret
 from sessionizer.core.definition.erasure import PERSONAL, ErasedOnce
 from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.schema import CLIENT
@@ -36,7 +38,7 @@ from sessionizer.spark.ingest.punctuation import announcement, read_announced_ti
 from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.savepoints.saved_state import has_table
-from sessionizer.spark.state.savepoints.savepoint import rewrite_savepoint
+from sessionizer.spark.state.savepoints.savepoint import count_erased_in_savepoint, rewrite_savepoint
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.listing import (
     RemovalMark,
@@ -48,7 +50,7 @@ from sessionizer.state.savepoints.listing import (
 )
 from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState
 
-_VALUE: Final = "value"
+_VALUE: Final = "_value"
 _RAW: Final = "raw"
 _SESSION: Final = "session_id"
 _WHEN: Final = {
@@ -64,12 +66,17 @@ _LOG_TOO_SHORT: Final = "DELTA_CANNOT_VACUUM_LITE"
 
 
 class _Held(NamedTuple):
-    """Table ``name`` with rows of erased people. ``column`` says whose they are, ``old`` (SQL) that they are to go."""
+    """Table ``name`` with rows of erased people. ``column`` says whose they are, ``old`` (SQL) that they are to go.
+
+    ``redacts``: its columns that become null in place of that. ``theirs`` (SQL): that an ``event`` of a session counts.
+    """
 
     name: str
     location: str
     column: str
     old: str
+    redacts: tuple[str, ...] = ()
+    theirs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,12 @@ class Sweep:
         new = {each.id for each in found if each.kind is SavepointKind.NATIVE and each.lineage in since}
         return sorted((each for each in found if each.id not in new), key=lambda each: each.id)
 
+    def count_saved(self, saved: Savepoint) -> int:
+        """Count the events of these people in a savepoint. One that is not canonical is counted as one of them."""
+        if saved.manifest is None or not has_table(saved.manifest, GROUP_LOGS):
+            return 1
+        return count_erased_in_savepoint(self.spark, saved.home, saved.manifest, self._erased)
+
     def erase_rows(self, note: str, wait: Callable[[], None]) -> None:
         """Delete the rows of these people, ``wait``, then delete the files that earlier versions of tables consist of.
 
@@ -114,13 +127,14 @@ class Sweep:
         for each in held:
             values = self._values_in(self._table(each), each)
             with noting(self.spark, note):
-                delete_rows_of(self.spark, each.location, values, each.column, each.old)
+                theirs = f"rows.{each.column} = erased.{_VALUE} AND rows.{each.old}"
+                change_rows_of(self.spark, each.location, values, theirs, self._changes(each))
         wait()
         for each in held:
             purge(self.spark, each.location)
             for file in self._find_unlisted(each):
                 remove_data(file)
-            self.say(f"{each.name}: rows and old files deleted")
+            self.say(f"{each.name}: cleaned, old files deleted")
 
     def erase_savepoints(self) -> list[str]:
         """Remove native and incomplete savepoints, and write the canonical ones anew that hold events of these people.
@@ -128,7 +142,6 @@ class Sweep:
         One of an early release, without logs, is removed as well. Returns those that stay, because a process makes or
         reads them just now, or a command that was killed goes on with them.
         """
-        erased = ErasedKeys.naming(self.erasure.column, self.people, self.erasure.until_ms)
         found, born = self.savepoints(), min(self._lineages_since().values(), default=self.approved_at)
         busy = being_read(found, epoch_ms()) | needed_to_go_on(self.home)
         for each in found:
@@ -137,7 +150,7 @@ class Sweep:
             if each.id in busy or each.state is SavepointState.MAKING:
                 continue
             if each.is_complete and each.manifest is not None and has_table(each.manifest, GROUP_LOGS):
-                new = rewrite_savepoint(self.spark, each.home, each.manifest, erased)
+                new = rewrite_savepoint(self.spark, each.home, each.manifest, self._erased)
                 if new is None:
                     continue
                 self.say(f"savepoint {each.id}: written anew as {new}")
@@ -148,13 +161,16 @@ class Sweep:
             remove_tree(each.home.root)
         return sorted(busy.intersection(each.id for each in found))
 
+    @property
+    def _erased(self) -> ErasedKeys:
+        return ErasedKeys(read_secret(), (self.erasure,))
+
     def erase_records(self) -> None:
         """Replace the values in the records and logs of the stream. Raises OSError."""
-        erased = ErasedKeys.naming(self.erasure.column, self.people)
         for lineage in origins_of(self.home).keys() - {active_lineage(self.home)}:  # that one began without them
             file = self.home.lineage(lineage).announced_timeouts
             told = read_announced_timeouts(file)
-            kept = {client: ms for client, ms in told.items() if not erased.names(CLIENT, client)}
+            kept = {client: ms for client, ms in told.items() if not self._erased.names(CLIENT, client)}
             if kept != told:
                 write_json(file, announcement(kept))
         for file in cross_out_records(self.home, self.people):
@@ -167,25 +183,53 @@ class Sweep:
 
     def _held(self) -> Iterator[_Held]:
         """Yield each table that is there and may have rows of these people."""
-        since = ", ".join(f"'{each}'" for each in ("", *self._lineages_since()))
         for folder in dict.fromkeys(sink_folders(self.home, origins_of(self.home))):
             for name, location in self.home.table_locations(folder).items():
-                if name not in _WHEN or (name == SESSIONS_DAILY and self.erasure.column != CLIENT):
-                    continue
-                if not table_exists(self.spark, name, location):
-                    continue
-                has_column = self.erasure.column in PERSONAL
-                old = f"{_WHEN[name]} <= timestamp_millis({self.erasure.until_ms})"
-                if name == QUARANTINE:  # it has no event time
-                    yield _Held(name, location, _RAW, f"lineage NOT IN ({since})")
-                elif name == OPEN_SESSIONS and not has_column:  # all go, and the next batch with a snapshot brings them
-                    yield _Held(name, location, _SESSION, f"lineage NOT IN ({since})")
-                else:
-                    column = _SESSION if name == SESSIONS and not has_column else self.erasure.column
-                    yield _Held(name, location, column, old)
+                if name in _WHEN and table_exists(self.spark, name, location):
+                    held = self._held_in(name, location)
+                    if held is not None:
+                        yield held
+
+    def _held_in(self, name: str, location: str) -> _Held | None:
+        column, redacts, until = self.erasure.column, self.erasure.redacts, f"timestamp_millis({self.erasure.until_ms})"
+        has_column = column in PERSONAL
+        if name == QUARANTINE or (name == OPEN_SESSIONS and not (has_column or redacts)):
+            # it has no event time. Of open sessions all go, and the next batch with a snapshot brings them
+            since = ", ".join(f"'{each}'" for each in ("", *self._lineages_since()))
+            return _Held(name, location, _RAW if name == QUARANTINE else _SESSION, f"lineage NOT IN ({since})")
+        columns = self.spark.read.format("delta").load(location).schema
+        if name == SESSIONS and (redacts or not has_column):
+            names = columns["events"].dataType.elementType.names if "events" in columns.names else []  # type: ignore[attr-defined]
+            names = [*PERSONAL, *names]
+        else:
+            names = [] if redacts and name != LATE_EVENTS else columns.names
+        found = tuple(each for each in redacts if each in names)
+        if column not in names or (redacts and not found):
+            return None
+        old = f"{_WHEN[name]} <= {until}"
+        if name != SESSIONS:
+            kept = " OR ".join(f"rows.{each} IS NOT NULL" for each in found)
+            return _Held(name, location, column, f"{old} AND ({kept})" if kept else old, found)
+        kept = " OR ".join(f"event.{each} IS NOT NULL" for each in found) or "true"
+        theirs = f"event.event_time <= {until} AND ({kept})"
+        if has_column and found:
+            old = f"{old} AND exists(rows.events, event -> {theirs})"
+        return _Held(name, location, column if has_column else _SESSION, old, found, theirs)
+
+    def _changes(self, held: _Held) -> dict[str, Column]:
+        """Return the new values of the columns that are redacted."""
+        if held.name != SESSIONS:
+            return {name: F.lit(None) for name in held.redacts}
+        return {"events": F.transform("rows.events", partial(self._redact, held.redacts))} if held.redacts else {}
+
+    def _redact(self, redacts: Sequence[str], event: Column) -> Column:
+        theirs = event["event_time"] <= F.timestamp_millis(F.lit(self.erasure.until_ms))
+        if self.erasure.column not in PERSONAL:
+            theirs &= F.coalesce(event[self.erasure.column].isin(list(self.people)), F.lit(False))  # noqa: FBT003  lit
+        return reduce(lambda kept, name: kept.withField(name, F.when(~theirs, event[name])), redacts, event)
 
     def _table(self, held: _Held) -> DataFrame:
-        return self.spark.read.format("delta").load(held.location)
+        return self.spark.read.format("delta").load(held.location).alias("rows")
 
     def _find_in(self, rows: DataFrame, held: _Held) -> DataFrame:
         values = self._values_in(rows, held)
@@ -198,8 +242,7 @@ class Sweep:
         if held.column == _SESSION:
             theirs = rows.where(held.old)
             if held.name == SESSIONS:
-                events = theirs.select(_SESSION, F.explode("events").alias("event"))
-                events = events.where(f"event.event_time <= timestamp_millis({self.erasure.until_ms})")
+                events = theirs.select(_SESSION, F.explode("events").alias("event")).where(held.theirs)
                 named = F.col(f"event.{self.erasure.column}") == values[_VALUE]
                 theirs = events.join(values, named, "left_semi")
             return theirs.select(F.col(_SESSION).alias(_VALUE)).distinct()
@@ -228,21 +271,25 @@ class Sweep:
         listed = {each.rpartition("/")[2] for each in table.inputFiles()}
         for name in sorted(there.keys() - listed):
             with suppress(PySparkException):  # it is being written, or was cut short
-                rows = self.spark.read.schema(table.schema).parquet(uri_of(there[name]))
+                rows = self.spark.read.schema(table.schema).parquet(uri_of(there[name])).alias("rows")
                 if not self._find_in(rows, held).isEmpty():
                     yield there[name]
 
 
-def delete_rows_of(spark: SparkSession, location: str, values: DataFrame, column: str, old: str) -> None:
-    """Delete the rows of a table that are ``old``, an SQL condition, and whose ``column`` has one of the ``values``."""
-    found = values.toDF(_VALUE).alias("erased")
+def change_rows_of(
+    spark: SparkSession, location: str, values: DataFrame, theirs: str, changes: Mapping[str, Column]
+) -> None:
+    """Delete the ``rows`` of a table that are ``theirs``, an SQL condition over them and ``erased`` values.
 
-    def delete() -> None:
-        theirs = f"rows.{column} = erased.{_VALUE} AND rows.{old}"
-        merge = DeltaTable.forPath(spark, location).alias("rows").merge(found, theirs)
-        merge.whenMatchedDelete().execute()  # the condition of a DELETE would name them in the log
+    If there are ``changes``, set these columns in place of that.
+    """
 
-    retry_conflicts(delete)
+    def change() -> None:
+        merge = DeltaTable.forPath(spark, location).alias("rows").merge(values.alias("erased"), theirs)
+        # the condition of a DELETE or an UPDATE would name them in the log
+        (merge.whenMatchedUpdate(set={**changes}) if changes else merge.whenMatchedDelete()).execute()
+
+    retry_conflicts(change)
 
 
 def purge(spark: SparkSession, location: str) -> None:

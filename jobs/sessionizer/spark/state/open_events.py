@@ -160,8 +160,7 @@ def drop_erased_events(open_events: DataFrame, erased: ErasedKeys) -> DataFrame:
 
     def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            mask = erased.find_in_events(event_columns(batch))
-            yield batch if mask is None else batch.filter(pc.invert(mask))
+            yield erased.clean(event_columns(batch)).rename_columns(batch.schema.names)
 
     return open_events.mapInArrow(drop, open_events.schema)
 
@@ -171,7 +170,7 @@ def drop_erased_from_logs(logs: DataFrame, erased: ErasedKeys) -> DataFrame:
 
     def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for label, blobs in iterate_logs(batches):
-            kept = erased.drop_from_log(blobs)
+            kept = erased.clean_log(blobs)
             for number, blob in enumerate(kept):
                 yield log_row(label, number, len(kept), blob)
 
@@ -188,7 +187,7 @@ def count_erased_in_logs(logs: DataFrame, erased: ErasedKeys, *, with_deleted: b
         for _, blobs in iterate_logs(batches):
             log = [decode(blob) for blob in blobs]
             tables = split_log(log).tables if with_deleted else drop_deleted(log)
-            found = (erased.find_in_events(table) for table in tables)
+            found = (erased.find_in_events(table, with_redacted=True) for table in tables)
             events = sum(pc.sum(mask).as_py() for mask in found if mask is not None)
             yield pa.RecordBatch.from_pydict({"events": pa.array([events], pa.int64())})
 

@@ -43,7 +43,7 @@ def find_done(
 ) -> Iterator[tuple[ErasureRecord, list[str]]]:
     """Yield each finished erasure of the ``ledger`` with the values that it erased after they were requested."""
     for record in ledger:
-        if record.swept_at is not None and record.column == column:
+        if record.swept_at is not None and record.column == column and not record.redacts:
             erasure = record.erasure
             done = [value for value, at in requests.items() if at <= record.until and erased.has(erasure, value)]
             if done:

@@ -6,7 +6,8 @@ is left of the state before is written anew or removed. Nothing of that can be u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,6 +15,7 @@ from sessionizer.control.execution import Step
 from sessionizer.core.definition.erasure import KEY, PERSONAL
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.names import QUARANTINE
 from sessionizer.state.commands.command import Command, Decision, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -36,11 +38,12 @@ class ErasePlan(Decision):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, without ``people`` of them.
 
     ``digest_of_people``: of all their digests. ``column``: what identifies them. ``for_good``: later events are
-    dropped as well. ``open_events``, ``rows`` by table: theirs now. ``lineages``: whose checkpoints
+    dropped as well. ``redacts``: payload columns that become null in their events, which then stay. ``measures``: of
+    these columns. ``open_events``, ``rows`` by table: theirs now. ``lineages``: whose checkpoints
     are removed. ``native``: savepoints that are removed. ``canonical``: those that are written anew.
     """
 
-    covers: ClassVar = ("stream", "lineage", "people", "digest_of_people", "column", "for_good")
+    covers: ClassVar = ("stream", "lineage", "people", "digest_of_people", "column", "for_good", "redacts")
 
     stream: str
     lineage: str
@@ -49,6 +52,8 @@ class ErasePlan(Decision):
     digest_of_people: str
     column: str
     for_good: bool
+    redacts: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
     open_events: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
     lineages: tuple[str, ...] = ()
@@ -61,12 +66,17 @@ class ErasePlan(Decision):
             yield f"stream {self.stream} has erased everyone who is asked for"
             return
         until = "for good" if self.for_good else "with all that happened until this is approved"
-        yield f"stream {self.stream} erases {count_text(self.people, self.column)} {until}"
+        verb = f"redacts {', '.join(self.redacts)} of" if self.redacts else "erases"
+        yield f"stream {self.stream} {verb} {count_text(self.people, self.column)} {until}"
         yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. Its checkpoint is removed, for good"
-        yield f"  to    a new lineage without {count_text(self.open_events, 'open event')}"
+        without = f"{', '.join(self.redacts)} in " if self.redacts else ""
+        yield f"  to    a new lineage without {without}{count_text(self.open_events, 'open event')}"
         for table, rows in self.rows.items():
-            yield f"  {table}: {count_is(rows, 'row')} deleted"
-        if self.column not in PERSONAL:
+            done = "redacted" if self.redacts and table != QUARANTINE else "deleted"
+            yield f"  {table}: {count_is(rows, 'row')} {done}"
+        if self.measures:
+            yield f"        measures of finished sessions stay as they are: {', '.join(self.measures)}"
+        elif self.column not in PERSONAL and not self.redacts:
             yield f"        a session is deleted as a whole, if one of its events has such a {self.column}"
         if not (self.open_events or any(self.rows.values())):
             yield "        nothing of them is found. Are these the values of the stream's key?"
@@ -100,6 +110,11 @@ class Erase(Command):
     column: str = option(
         "--column", "Column", "column that has the values: `key`, `client`, or a text of the payload", default=KEY
     )
+    redact: str | None = option(
+        "--redact",
+        "Redact",
+        "payload columns, separated by commas, that become null in their events, which then stay",
+    )
     folder: str | None = option(
         "--in", "Savepoints elsewhere", "further place with savepoints of the stream: a folder of them per stream"
     )
@@ -115,6 +130,11 @@ class Erase(Command):
         max=180,
     )
     until: str | None = option(None, None, "moment in ISO 8601 up to which requests in a table count, None for now")
+
+    @property
+    def redacts(self) -> tuple[str, ...]:
+        """The payload columns that are redacted, none for an erasure of whole events."""
+        return tuple(sorted(filter(None, map(str.strip, (self.redact or "").split(",")))))
 
     @property
     def last_steps(self) -> tuple[Step, ...]:
@@ -147,6 +167,19 @@ def require_column(column: str, spec: StreamSpec, kept: KeptTypes) -> None:
     if column in texts:
         raise InvalidSpec("--column", column, "key or client, because sink.keep_events is false and sessions lack it")
     raise InvalidSpec("--column", column, f"one of {', '.join((*PERSONAL, *texts))}")
+
+
+def require_redactable(redacts: Sequence[str], column: str, spec: StreamSpec) -> tuple[str, ...]:
+    """Return the measures that read a column of ``redacts``. Raises InvalidSpec unless all are other payload columns.
+
+    Rules read columns of the source, of which an event keeps the results. So a redaction changes no session.
+    """
+    allowed = [name for name in spec.mapping.payload if name != column]
+    for name in redacts:
+        if name not in allowed:
+            raise InvalidSpec("--redact", name, f"some of {', '.join(allowed)}")
+    reads = re.compile(rf"\b({'|'.join(redacts)})\b")
+    return tuple(name for name, sql in spec.measures.items() if redacts and reads.search(sql))
 
 
 def require_people(values: Iterable[str | None], place: str) -> tuple[str, ...]:

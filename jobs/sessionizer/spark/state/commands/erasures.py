@@ -16,6 +16,7 @@ from sessionizer.control.records.erasure_record import (
     note_erasure,
     note_swept,
     read_erased,
+    read_erasures,
     read_secret,
     read_unswept,
 )
@@ -34,7 +35,7 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.open_events import count_erased_in_logs, describe_state, log_blobs, reading_state
 from sessionizer.state.commands.command import Plan
-from sessionizer.state.commands.erasures import Erase, ErasePlan, require_column
+from sessionizer.state.commands.erasures import Erase, ErasePlan, require_column, require_redactable
 from sessionizer.state.commands.steps import NoteErasure, RemoveCheckpoints
 from sessionizer.state.compaction.plan import remove_spark_files
 from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
@@ -73,9 +74,7 @@ class EraseRunner(SparkRunner[Erase]):
         if not plan.is_needed:
             return plan
         sweep = self._sweep(self.people, self._erasure(now), now)
-        theirs = ErasedKeys.naming(self.command.column, self.people, self._erasure(now).until_ms)
-        with reading_state(self.spark):
-            held = count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
+        held = self._count_open(self._erasure(now))
         saved = [(each.id, each.kind) for each in sweep.savepoints()]
         decision = replace(
             plan.decision,
@@ -93,7 +92,9 @@ class EraseRunner(SparkRunner[Erase]):
 
     def _decide(self) -> Plan[ErasePlan]:
         self._found = read_committed_batch(self.home)
-        require_column(self.command.column, self._spec(), self._found.kept)
+        column, spec, redacts = self.command.column, self._spec(), self.command.redacts
+        require_column(column, spec, self._found.kept)
+        measures = require_redactable(redacts, column, spec)
         return self.command.plan(
             ErasePlan(
                 stream=self.home.name,
@@ -101,8 +102,10 @@ class EraseRunner(SparkRunner[Erase]):
                 batch_id=self._found.batch_id,
                 people=len(self.people),
                 digest_of_people=self._digest_of_people,
-                column=self.command.column,
+                column=column,
                 for_good=self.command.for_good,
+                redacts=redacts,
+                measures=measures,
             )
         )
 
@@ -153,7 +156,8 @@ class EraseRunner(SparkRunner[Erase]):
                 continue
             sweep = self._sweep(people, noted.erasure, noted.approved_at)
             sweep.erase_rows(f"{self.command.name} {noted.operation}", self._wait_for_readers)
-            sweep.erase_records()
+            if not noted.redacts:
+                sweep.erase_records()
             busy = sweep.erase_savepoints()
             if busy:
                 cause = "a process makes or reads it, or needs it to go on. Type the erase again later"
@@ -172,7 +176,29 @@ class EraseRunner(SparkRunner[Erase]):
 
     def _erasure(self, approved_at: int) -> ErasedOnce:
         until = _FOR_GOOD_MS if self.command.for_good else approved_at
-        return ErasedOnce(self.command.column, until, self._digests)
+        return ErasedOnce(self.command.column, until, self._digests, self.command.redacts)
+
+    def _count_open(self, erasure: ErasedOnce) -> int:
+        theirs = ErasedKeys(read_secret(), (erasure,))
+        with reading_state(self.spark):
+            return count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
+
+    def count_unredacted(self) -> dict[str, int]:
+        """Count rows, open and saved events that still have a value to redact, from before the newest such redaction.
+
+        Raises the errors of ``read_committed_batch``.
+        """
+        command, now = self.command, epoch_ms()
+        self._found = read_committed_batch(self.home)
+        same = [
+            each
+            for each in read_erasures(self.home)
+            if (each.column, each.redacts) == (command.column, command.redacts)
+        ]
+        erasure = replace(self._erasure(now), until_ms=same[-1].until if same else now)
+        sweep = self._sweep(self.people, erasure, same[-1].approved_at if same else now)
+        saved = {f"savepoint {each.id}": sweep.count_saved(each) for each in sweep.savepoints()}
+        return {**sweep.count_rows(), "open events": self._count_open(erasure), **saved}
 
     def _lineages(self) -> list[str]:
         return sorted(filter(is_identifier, list_names(self.home.lineages)))

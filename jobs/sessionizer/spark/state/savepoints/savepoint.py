@@ -142,6 +142,13 @@ class _Tables:
         _write(self.target.home, part, frame, compression)
 
 
+def count_erased_in_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manifest, erased: ErasedKeys) -> int:
+    """Count the events of ``erased`` keys in the logs of a canonical savepoint, also deleted ones."""
+    with few_blobs_at_a_time(spark):
+        logs = whole_logs(read_saved_logs(spark, home, manifest.key_groups), min(manifest.key_groups, _FILES_PER_TABLE))
+        return count_erased_in_logs(logs, erased, with_deleted=True)
+
+
 def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manifest, erased: ErasedKeys) -> str | None:
     """Write a canonical savepoint anew beside itself, without the events of ``erased`` keys. Returns the new id.
 
@@ -152,10 +159,10 @@ def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manife
     new = SavepointHome.of(home.root.parent, f"{home.id}{_ANEW}")
     if read_manifest(new) is not None:
         return new.id
+    if not count_erased_in_savepoint(spark, home, manifest, erased):
+        return None
     with few_blobs_at_a_time(spark):
         logs = whole_logs(read_saved_logs(spark, home, groups), parts)
-        if not count_erased_in_logs(logs, erased, with_deleted=True):
-            return None
         remove_tree(new.root)
         write_data_record(new.begun, UseMark.now("erasure"))
         rules = rules_of(read_saved_spec(home, manifest))
