@@ -49,15 +49,13 @@ class EraseCourse(CommandCourse[Erase]):
 
         Raises UnknownStream, InvalidSpec.
         """
-        require_known_stream(self.where)
-        if not self.command.keys:
-            raise InvalidSpec("--keys", self.command.keys, "a file with a key in each line, a Delta table, or -")
+        self._require_asked()
         read_secret()
         for each in read_unswept(self.where):
             if each.approval != self.shared.approve:
                 resume = f"sessionizer carry-out {self.where.name} {each.operation}"
                 say(f"note: an erasure is not over. To resume it: `{resume}`")
-        keys = self.command.keys
+        keys = str(self.command.keys)
         if keys != STANDARD_INPUT and "://" not in keys:
             keys = str(Path(keys).absolute())
         until = self.command.until or datetime.fromtimestamp(epoch_ms() / 1000, UTC).isoformat()
@@ -69,14 +67,11 @@ class EraseCourse(CommandCourse[Erase]):
         if not command.verify:
             super().run(command, shared, asked)
             return
-        where = stream_home(shared.home, shared.stream, shared.data)
-        require_known_stream(where)
-        if not command.keys:
-            raise InvalidSpec("--keys", command.keys, "a file with a value in each line, or -")
-        cls(command=command, shared=shared, where=where).prove()
+        cls(command=command, shared=shared, where=stream_home(shared.home, shared.stream, shared.data)).prove()
 
     def prove(self) -> None:
         """Decode every file, and say in which the people are. Raises StillThere."""
+        self._require_asked()
         if self.command.redacts:
             self._prove_redacted()
             return
@@ -107,7 +102,7 @@ class EraseCourse(CommandCourse[Erase]):
         if self.shared.as_json:
             typer.echo(json.dumps({"values": len(runner.people), "left": total, "places": left}))
         else:
-            typer.echo(f"{count_text(len(runner.people), self.command.column)} looked for, {total:,} values found")
+            typer.echo(f"{count_text(len(runner.people), self.command.column)} looked for, {total:,} found")
             for place, count in left.items():
                 typer.echo(f"  {place}: {count:,}")
         if left:
@@ -151,6 +146,11 @@ class EraseCourse(CommandCourse[Erase]):
         """Name the lineage that goes on."""
         said = f"stream {self.where.name} continues without them in lineage {record.lineage_to} ({record.seconds} s)"
         typer.echo(f"{said}. To prove it: the same command with --verify in place of --approve")
+
+    def _require_asked(self) -> None:
+        require_known_stream(self.where)
+        if not self.command.keys:
+            raise InvalidSpec("--keys", self.command.keys, "a file with a value in each line, a Delta table, or -")
 
     def _people(self) -> tuple[str, ...]:
         """Return the values in the file or the standard input, or those that a table says are done.

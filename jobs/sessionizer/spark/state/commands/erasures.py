@@ -188,15 +188,11 @@ class EraseRunner(SparkRunner[Erase]):
 
         Raises the errors of ``read_committed_batch``.
         """
-        command, now = self.command, epoch_ms()
-        self._found = read_committed_batch(self.home)
-        same = [
-            each
-            for each in read_erasures(self.home)
-            if (each.column, each.redacts) == (command.column, command.redacts)
-        ]
-        erasure = replace(self._erasure(now), until_ms=same[-1].until if same else now)
-        sweep = self._sweep(self.people, erasure, same[-1].approved_at if same else now)
+        self._found, erasure, at = read_committed_batch(self.home), self._erasure(epoch_ms()), epoch_ms()
+        for each in read_erasures(self.home):
+            if (each.column, each.redacts) == (erasure.column, erasure.redacts):
+                erasure, at = replace(erasure, until_ms=each.until), each.approved_at
+        sweep = self._sweep(self.people, erasure, at)
         saved = {f"savepoint {each.id}": sweep.count_saved(each) for each in sweep.savepoints()}
         return {**sweep.count_rows(), "open events": self._count_open(erasure), **saved}
 
