@@ -221,6 +221,7 @@ def erase(accounts: Accounts, keys: str, *options: str, people: Iterable[str] = 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_typed_a_table_of_requests_is_erased_and_proven(accounts: Accounts) -> None:
     spark, place = accounts.spark, str(accounts.stage.root / "requests")
     shape = f"{COLUMN} string, requested_at timestamp, done map<string, timestamp>"
@@ -236,6 +237,10 @@ def test_typed_a_table_of_requests_is_erased_and_proven(accounts: Accounts) -> N
     proof = erase(accounts, place, "--verify")
     assert (proof["code"], proof["values"], proof["files"]) == (0, 2, [])
     assert erase(accounts, "-", "--verify", people=["account-5"])["code"] == StillThere.exit_code
+
+
+@pytest.mark.long
+def test_typed_a_redaction_is_planned_and_what_is_left_is_counted(accounts: Accounts) -> None:
     redaction = ("--redact", "page, device")
     assert erase(accounts, "-", *redaction, people=["account-5"])["redacts"] == ["device", "page"]
     held = erase(accounts, "-", *redaction, "--verify", people=["account-5"])

@@ -55,7 +55,7 @@ class ErasedKeys:
         return reduce(pc.or_, found) if found else None
 
     def _find(self, events: pa.RecordBatch | pa.Table, each: ErasedOnce) -> pa.ChunkedArray | pa.Array | None:
-        before, name = pc.less_equal(_happened(events), each.until_ms), column_of(each.column)
+        before, name = pc.less_equal(_happened(events), each.until_ms), event_column(each.column)
         if name not in events.schema.names or not pc.any(before).as_py():
             return None
         column = events.column(name)
@@ -100,13 +100,13 @@ class ErasedKeys:
 NOBODY_ERASED: Final = ErasedKeys()
 
 
-def column_of(name: str) -> str:
+def event_column(name: str) -> str:
     """Return the column of ``schema.event_schema`` for a name of ``PERSONAL`` or the payload. Events may lack it."""
     return name if name in PERSONAL else f"{schema.PAYLOAD}_{name}"
 
 
 def _redacted(events: pa.RecordBatch | pa.Table, erasure: ErasedOnce) -> list[str]:
-    return [name for name in map(column_of, erasure.redacts) if name in events.schema.names]
+    return [name for name in map(event_column, erasure.redacts) if name in events.schema.names]
 
 
 @lru_cache(maxsize=64)
