@@ -27,7 +27,7 @@ from sessionizer.launch.driver_environment import (
     session_settings,
 )
 from sessionizer.launch.installation import PACKAGE, jar_folder
-from sessionizer.launch.scratch import hold_scratch, scratch_environment
+from sessionizer.launch.scratch import SCRATCH, hold_scratch, scratch_environment
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 from sessionizer.spark.internals.own_jvm import start_context
 
@@ -169,6 +169,8 @@ def spark_session(
         if is_local_master(master):
             settings |= {**launch_settings(jar_folder()), **_local_settings(local_data=local_data)}
             settings |= {"spark.ui.showConsoleProgress": "false"}
+            if "SPARK_CONF_DIR" not in os.environ:  # else Spark makes an empty folder where the command was typed
+                settings |= {"spark.sql.warehouse.dir": f"{os.environ[SCRATCH]}/warehouse"}
         else:
             settings |= cluster_locale()
     conf = SparkConf().setAll([*{**settings, **(extra or {})}.items()])

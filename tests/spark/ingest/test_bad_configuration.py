@@ -63,6 +63,7 @@ class Place:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=180, env=variables, cwd=self.root
         )
+        assert not (self.root / "spark-warehouse").exists()
         lines = done.stderr.splitlines()
         errors, remedies = ([line for line in lines if line.startswith(kind)] for kind in ("error: ", "remedy: "))
         return Ended(done.returncode, errors, remedies, done.stderr)
