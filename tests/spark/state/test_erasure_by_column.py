@@ -244,4 +244,4 @@ def test_typed_a_redaction_is_planned_and_what_is_left_is_counted(accounts: Acco
     redaction = ("--redact", "page, device")
     assert erase(accounts, "-", *redaction, people=["account-5"])["redacts"] == ["device", "page"]
     held = erase(accounts, "-", *redaction, "--verify", people=["account-5"])
-    assert (held["code"], held["left"] > 0) == (StillThere.exit_code, True)
+    assert (held["code"], held["left"] > 0, bool(held["files"])) == (StillThere.exit_code, True, True)

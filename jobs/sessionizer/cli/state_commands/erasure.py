@@ -70,13 +70,21 @@ class EraseCourse(CommandCourse[Erase]):
         cls(command=command, shared=shared, where=stream_home(shared.home, shared.stream, shared.data)).prove()
 
     def prove(self) -> None:
-        """Decode every file, and say in which the people are. Raises StillThere."""
+        """Say in which files the people are, or where values are that were to be redacted. Raises StillThere."""
         self._require_asked()
-        if self.command.redacts:
-            self._prove_redacted()
-            return
-        people = self._people()
-        folder = self._savepoints_elsewhere()
+        people, left, held, unreadable = self._count_unredacted() if self.command.redacts else self._search()
+        if self.shared.as_json:
+            typer.echo(json.dumps({"values": people, "left": left, "files": held, "unreadable": unreadable}))
+        else:
+            typer.echo(f"{count_text(people, self.command.column)} looked for, {left:,} found")
+            for line in (*held, *unreadable):
+                typer.echo(f"  {line}")
+        if held:
+            raise StillThere(self.where.name, left, len(held), held[0])
+
+    def _search(self) -> tuple[int, int, list[str], list[str]]:
+        """Decode every file. Return the number of people, of those left, their files, and unreadable ones."""
+        people, folder = self._people(), self._savepoints_elsewhere()
         folders = sink_folders(self.where, origins_of(self.where))
         places = (place for each in folders for place in self.where.table_locations(each).values())
         tables = [table for table in (folder_at(place, "sink.path") for place in places) if is_folder(table)]
@@ -84,29 +92,14 @@ class EraseCourse(CommandCourse[Erase]):
         left = {value for each in found for value in each.counts}
         held = [f"{each.root}/{each.file}" for each in found if each.counts]
         unreadable = [f"{each.root}/{each.file}: {each.unreadable}" for each in found if each.unreadable]
-        if self.shared.as_json:
-            typer.echo(json.dumps({"values": len(people), "left": len(left), "files": held, "unreadable": unreadable}))
-        else:
-            typer.echo(f"{count_text(len(people), self.command.column)} looked for, {len(left):,} found")
-            for line in (*held, *unreadable):
-                typer.echo(f"  {line}")
-        if held:
-            raise StillThere(self.where.name, len(left), len(held), held[0])
+        return len(people), len(left), held, unreadable
 
-    def _prove_redacted(self) -> None:
-        """Count what still has a value in a redacted column: no search knows these values. Raises StillThere."""
+    def _count_unredacted(self) -> tuple[int, int, list[str], list[str]]:
+        """Do the same for columns whose values no key tells: by tables, open events and savepoints, not files."""
         with self._spark() as spark:
             runner = self.make_runner(spark)
-            left = {place: count for place, count in runner.count_unredacted().items() if count}
-        total = sum(left.values())
-        if self.shared.as_json:
-            typer.echo(json.dumps({"values": len(runner.people), "left": total, "places": left}))
-        else:
-            typer.echo(f"{count_text(len(runner.people), self.command.column)} looked for, {total:,} found")
-            for place, count in left.items():
-                typer.echo(f"  {place}: {count:,}")
-        if left:
-            raise StillThere(self.where.name, total, len(left), next(iter(left)))
+            left = runner.count_unredacted()
+        return len(runner.people), sum(left.values()), [f"{place}: {n:,}" for place, n in left.items() if n], []
 
     def make_runner(self, spark: SparkSession) -> EraseRunner:
         """Return the runner, with the people that the file or table names. Raises InvalidSpec."""
