@@ -207,8 +207,8 @@ class CarryOut(OperateJob):
         approved = self._approved(stream, context)
         self.proves = stream, approved.planned_at
         done = operation_of(read_operations(stream), approved)
-        if done is None:
-            if pending_operation(stream) is None:  # a begun one is finished, whatever the time
+        if done is None or COMMANDS[request.operation].sweeps:
+            if done is None and pending_operation(stream) is None:  # a begun one is finished, whatever the time
                 self._require_not_given_up(context, request, approved)
                 require_window(context, self.project, request.stream)
             super().execute(context)

@@ -161,6 +161,8 @@ def _judge_leaving(driver: DriverStatus, now_ms: int) -> Action:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
     if driver.exit_record is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
+    if is_command(driver.uid):  # it goes on beside the stream, as the sweep of an erasure does
+        return Launch(describe_driver_end(driver))
     if now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
         return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"{name_process(driver.uid)} is leaving", orderly=True)
     ended = describe_driver_end(driver).removeprefix(f"{name_process(driver.uid)} ")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY, SUPPORT
 from support.verbs.asked_restore import APPROVED, OPERATION, RESTORE, context
+from support.verbs.begun_restore import write_operation
 
 # the provider leaves the pipe to the program that it has started open
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -134,6 +136,25 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
     (record,) = read_operations(home)
     assert (record.id, record.outcome, active_lineage(home)) == (pending.id, Ending.DONE, lineage)
     assert isinstance(settled(new_supervisor), Adopt)
+
+
+@pytest.mark.parametrize("verb", ["restore", "erase"])
+def test_a_retry_runs_a_done_command_again_only_if_it_sweeps(
+    home: StreamHome, project: Project, tmp_path: Path, verb: str
+) -> None:
+    """The process of an erasure goes on after the operation, and may be killed then."""
+    (tmp_path / "bin" / "spark-submit").write_text(f'#!/bin/sh\ntouch "{tmp_path}/swept"\n')
+    form = RESTORE if verb == "restore" else {"verb": "erase", "stream": "clicks", "keys": "/data/people"}
+    home.prepare()
+    approved = replace(APPROVED, verb=verb, request={}, digest=DIGEST)
+    write_request(home, approved)
+    write_operation(home, replace(approved, outcome=Ending.DONE, step_at=approved.step_at + 1))
+    settings = SupervisionSettings.from_environment({})
+    task = CarryOut(task_id="carry_out", project=project, settings=settings, approval="approve")
+    outlets: Any = SimpleNamespace(add=lambda *_, **__: None)
+    tried = SimpleNamespace(try_number=2, max_tries=5)
+    task.execute(context(form, ti=tried, outlet_events=dict.fromkeys(task.outlets, outlets)))
+    assert (tmp_path / "swept").exists() == (verb == "erase")
 
 
 @pytest.mark.parametrize("has_begun", [True, False])

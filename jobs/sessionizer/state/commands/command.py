@@ -152,11 +152,12 @@ class Command(JsonRecord):
 
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
-    ``begins_stream``: whether it is for a stream that never ran. ``may_repeat``: whether two plans may have one digest,
-    because it may change a lineage in place. ``brings_release``: whether a new lineage of it takes the installed
-    release, though it is not for releases. ``needed``: fields that the form requires. ``when_impossible``: what to do
-    if its plan is impossible. ``releases``: the release that the stream runs by and the one that is installed, None if
-    they are the same or unknown.
+    ``begins_stream``: whether it is for a stream that never ran. ``sweeps``: whether its process goes on beside the
+    stream when the operation is over, so that a retry must resume it. ``may_repeat``: whether two plans may have one
+    digest, because it may change a lineage in place. ``brings_release``: whether a new lineage of it takes the
+    installed release, though it is not for releases. ``needed``: fields that the form requires. ``when_impossible``:
+    what to do if its plan is impossible. ``releases``: the release that the stream runs by and the one that is
+    installed, None if they are the same or unknown.
     """
 
     name: ClassVar[str]
@@ -164,6 +165,7 @@ class Command(JsonRecord):
     reads_spec: ClassVar[bool] = True
     writes_tables: ClassVar[bool] = False
     begins_stream: ClassVar[bool] = False
+    sweeps: ClassVar[bool] = False
     may_repeat: ClassVar[bool] = False
     brings_release: ClassVar[bool] = True
     needed: ClassVar[tuple[str, ...]] = ()

@@ -99,6 +99,7 @@ class Erase(Command):
     purpose: ClassVar = "erase people from state, tables and savepoints"
     reads_spec: ClassVar[bool] = False
     writes_tables: ClassVar = True
+    sweeps: ClassVar = True
     needed: ClassVar = ("keys",)
     when_impossible: ClassVar = "correct what the plan names, then {again}"
 

@@ -145,10 +145,19 @@ def test_a_command_before_its_first_step_is_not_asked_to_stop() -> None:
 @pytest.mark.parametrize("uid", [UID, COMMAND])
 def test_what_a_supervisor_waits_for_is_called_by_its_kind(uid: str) -> None:
     leaving = driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
-    for each in (unseen(), leaving):
+    for each in (unseen(), *([leaving] if uid == UID else [])):
         decision = decide(Situation(desired=RUNNING, driver=replace(each, uid=uid)), SupervisionRecord(), POLICY, NOW)
         assert isinstance(decision, Wait)
         assert decision.why.startswith(f"{name_process(uid)} ")
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 200])
+def test_a_command_that_goes_on_beside_the_stream_is_neither_waited_for_nor_ended(minutes: int) -> None:
+    """The sweep of an erasure may take hours, after the command has given the stream back."""
+    left = replace(ending(ExitOutcome.STOPPED), at=NOW - minutes * MINUTE)
+    sweeping = replace(driver(State.STOPPED, present=True, ending=left), uid=COMMAND)
+    decision = decide(Situation(desired=RUNNING, driver=sweeping), SupervisionRecord(), POLICY, NOW)
+    assert isinstance(decision, Launch)
 
 
 @pytest.mark.parametrize("uid", [UID, COMMAND])
