@@ -57,7 +57,7 @@ class DataAway(OfStream, TransientError, exit_code=40):
 
 
 class StateBehindTables(OfStream, TerminalError, exit_code=38, of_any_lineage=True):
-    """Rows of a batch that the state lacks, or a deletion by an operation that the home lacks.
+    """Rows of a batch that the state lacks, or a change of rows by an operation that the home lacks.
 
     ``known`` is the newest batch of that lineage that its checkpoint has begun: -1 for none, None if the lineage is
     unknown here. ``batch_id`` is None for an operation, whose id is in place of a lineage's.
@@ -76,8 +76,8 @@ class StateBehindTables(OfStream, TerminalError, exit_code=38, of_any_lineage=Tr
 
     def __str__(self) -> str:
         if self.batch_id is None:
-            deleted = f"operation {self.lineage} deleted rows of {self.location}"
-            return f"the state of stream {self.stream!r} is older than its tables: {deleted}, but this home lacks it"
+            changed = f"operation {self.lineage} changed rows of {self.location}"
+            return f"the state of stream {self.stream!r} is older than its tables: {changed}, but this home lacks it"
         begun = "no batch" if self.known == -1 else f"batch {self.known}"
         here = "this home does not know that lineage" if self.known is None else f"its checkpoint has begun {begun}"
         has = f"{self.location} has batch {self.batch_id} of lineage {self.lineage}"
@@ -90,7 +90,7 @@ class StateBehindTables(OfStream, TerminalError, exit_code=38, of_any_lineage=Tr
         before = f"restore a savepoint from before it (`sessionizer savepoint list {self.stream}`)"
         newer = f"put back the newer home, which knows {self.lineage}. If it is lost,"
         if self.batch_id is None:
-            return f"{newer} {before}. The restore brings the deleted rows back"
+            return f"{newer} {before}. The restore brings back what it needs"
         delete = f"DELETE FROM delta.`{self.location}` WHERE lineage = '{self.lineage}'"  # noqa: S608  for people
         return f"{newer} delete the rows of that lineage from each table ({delete}). Then {before}"
 

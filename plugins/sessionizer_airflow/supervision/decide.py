@@ -104,7 +104,7 @@ Action = Launch | Adopt | Wait | Replace | RollBack | GiveUp | StandBy
 
 
 def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Action:
-    """Decide what to do now. Never ``Launch`` while a process of the stream may still live."""
+    """Decide what to do now. Never ``Launch`` while another driver may still live."""
     decision = _decision(situation, record, policy, now_ms)
     # A failed action is not retried before its time, as long as the cause lasts.
     hindered = record.waiting_since is not None and now_ms < record.restart_at
@@ -161,7 +161,7 @@ def _judge_leaving(driver: DriverStatus, now_ms: int) -> Action:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
     if driver.exit_record is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
-    if is_command(driver.uid):  # it goes on beside the stream, as the sweep of an erasure does
+    if is_command(driver.uid):  # it gave the stream back, and may go on beside it, as the sweep of an erasure does
         return Launch(describe_driver_end(driver))
     if now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
         return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"{name_process(driver.uid)} is leaving", orderly=True)

@@ -115,9 +115,8 @@ class Guarded:
         def refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return (refuse_erased(batch, erased) for batch in batches)
 
-        columns = StructType(
-            [StructField(each.name, each.dataType) for each in self.rows.schema]
-        )  # any may be redacted
+        # a redaction makes any of them null
+        columns = StructType([StructField(each.name, each.dataType) for each in self.rows.schema])
         return Guarded(self.rows.mapInArrow(refuse, columns), self.payload)
 
 
