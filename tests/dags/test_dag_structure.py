@@ -336,12 +336,6 @@ def test_the_dags_of_all_streams_may_be_left_out(team: Callable[..., Path]) -> N
     assert set(dags_of(team("shop", ", platform=None")).dags) == {f"shop.{verb}" for verb in OF_A_STREAM}
 
 
-def test_a_broken_spec_costs_only_its_own_stream_the_dags(team: Callable[..., Path]) -> None:
-    folder = team("shop")
-    (folder / "streams" / "broken.yaml").write_text("name: broken\n")
-    assert {name.partition(".")[0] for name in dags_of(folder).dags} == {"shop", "sessionizer"}
-
-
 def test_a_platform_without_a_name_is_refused(team: Callable[..., Path]) -> None:
     (error,) = DagBag(str(team("shop", ", platform='a b'"))).import_errors.values()
     assert "platform" in error
@@ -353,13 +347,6 @@ DAGS_OF_THE_PLATFORM = len(PLATFORM)
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
 READS_PER_SPEC = 2
 """One for all DAGs, and one that asks whether a spec is broken."""
-SPEC_OF_PARSING = """
-name: {name}
-description: a stream
-owner: tests
-source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
-mapping: {{key: k, event_time: t, event_id: i}}
-"""
 PARSE = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
@@ -380,7 +367,7 @@ print(json.dumps({
 def many_streams(tmp_path: Path) -> Path:
     for number in range(STREAM_COUNT):
         name = f"stream_{number:02d}"
-        (tmp_path / f"{name}.yaml").write_text(SPEC_OF_PARSING.format(name=name))
+        (tmp_path / f"{name}.yaml").write_text(SPEC.format(name=name))
     return tmp_path
 
 
@@ -408,7 +395,7 @@ def test_many_streams_are_parsed_without_heavy_imports(many_streams: Path) -> No
 
 def test_a_broken_spec_is_an_import_error_and_the_others_keep_their_dags(tmp_path: Path) -> None:
     for name in ("good", "bad"):
-        (tmp_path / f"{name}.yaml").write_text(SPEC_OF_PARSING.format(name=name))
+        (tmp_path / f"{name}.yaml").write_text(SPEC.format(name=name))
     bad = tmp_path / "bad.yaml"
     bad.write_text(bad.read_text().replace("key: k", "kee: k"))
     found = parse(tmp_path)
@@ -416,7 +403,7 @@ def test_a_broken_spec_is_an_import_error_and_the_others_keep_their_dags(tmp_pat
     assert len(found["dags"]) == DAGS_PER_STREAM + DAGS_OF_THE_PLATFORM
     ((file, error),) = found["errors"].items()
     assert Path(file).name == "broken_specs.py"
-    for fact in (f"{bad}:6", "mapping.kee is 'k'", "Did you mean 'key'"):
+    for fact in (f"{bad}:5", "mapping.kee is 'k'", "Did you mean 'key'"):
         assert fact in error
 
 

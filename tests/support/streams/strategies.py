@@ -9,11 +9,12 @@ boundary to the millisecond.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -29,6 +30,7 @@ PAYLOAD_COLUMNS = {"action": "string", "amount": "bigint"}
 """The columns of every event's payload, in order, with their SQL types."""
 
 ALL_MODES = tuple(Clock)
+LONG = (pytest.mark.long, pytest.mark.timeout(3_600))
 
 _KEYS = ("ann", "bob", "ann", "cy")
 _CLIENTS = ("web", None, "app", "tv")
@@ -42,6 +44,21 @@ _CLOCK_OFFSETS_MS = (0, 0, 1_000, 0, 0, -5, -30, -200)
 _FLOOR_OFFSETS_MS = (None, None, None, -20, 0, 10, 30)
 _ACTIONS = ("view", None, "buy")
 _AMOUNTS = (9, None, 10)
+
+
+def given_few_or_many(
+    few: int, many: int, **strategies: SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[[int], None]]:
+    """A property that is tried with a few examples, and with many by the long tests."""
+
+    def as_test(holds: Callable[..., None]) -> Callable[[int], None]:
+        @pytest.mark.parametrize("examples", [few, pytest.param(many, marks=LONG)])
+        def test(examples: int) -> None:
+            settings(max_examples=examples)(given(**strategies)(holds))()
+
+        return test
+
+    return as_test
 
 
 def drain_at(arrived_at_ms: int) -> Batch:

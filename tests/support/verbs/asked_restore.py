@@ -5,6 +5,10 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import TaskAwaitingInput
+
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.state.commands.restores import Restore
@@ -35,6 +39,21 @@ def context(form: dict[str, Any], **more: Any) -> Any:
     kept: dict[str, Any] = {}
     task = SimpleNamespace(xcom_push=kept.__setitem__, kept=kept)
     return {"run_id": RUN, "params": form, "dag_run": run, "ti": task, **more}
+
+
+def park_approvals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Approvals park without an Airflow to ask."""
+
+    def park(self: ApprovalOperator, context: Any) -> None:
+        raise TaskAwaitingInput(method_name="execute_complete")
+
+    monkeypatch.setattr(ApprovalOperator, "execute", park)
+
+
+def answer_of(user: object, option: str = "Approve") -> dict[str, Any]:
+    """What Airflow hands to an approval that parked."""
+    at = datetime(2026, 11, 23, 11, tzinfo=UTC)
+    return {"chosen_options": [option], "params_input": {}, "responded_at": at, "responded_by_user": user}
 
 
 def operation(identity: str, digest: str, outcome: Ending | None, at: int) -> OperationRecord:

@@ -8,7 +8,7 @@ import pytest
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
-from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
+from sessionizer.errors import DriverStillRuns, InvalidSpec, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import folder_digest
 from support.fixtures.reviewed import Reviewed
@@ -22,24 +22,6 @@ def archive(tmp_path: Path) -> str:
     folder.mkdir()
     (folder / "1.json").write_text("{}")
     return str(folder)
-
-
-def test_a_stream_that_has_begun_is_left_alone_unless_it_starts_over(platform: Platform, archive: str) -> None:
-    home = platform.add("clicks")
-    home.prepare()
-    home.prepare_data()
-    lineage = start_lineage(home)
-    error = platform.call("seed", "clicks", "--history", archive).exception
-    assert isinstance(error, StreamBegun)
-    assert error.lineage == lineage
-
-
-def test_a_restore_that_is_not_over_comes_first(platform: Platform, archive: str) -> None:
-    home = platform.add("clicks")
-    home.prepare()
-    write_operation(home, begun_restore())
-    error = platform.call("seed", "clicks", "--history", archive).exception
-    assert isinstance(error, OperationPending)
 
 
 def test_a_seed_by_another_plan_is_abandoned_unless_somebody_carries_it_out(platform: Platform, archive: str) -> None:

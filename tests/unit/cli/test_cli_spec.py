@@ -61,13 +61,6 @@ def test_a_copy_is_refused_as_airflow_refuses_it_and_takes_no_stream_away(platfo
     assert f"error: {problem}\n" in err
 
 
-def test_a_misnamed_file(platform: Platform, reviewed: Reviewed) -> None:
-    platform.add("other", SPEC.format(name="visits"))
-    code, _, err = check(platform)
-    assert code == InvalidSpec.exit_code
-    reviewed(err)
-
-
 def test_one_stream(platform: Platform) -> None:
     platform.add("visits")
     platform.add("broken", "name: broken\n")

@@ -173,8 +173,10 @@ def test_a_lineage_that_has_none_before_it(platform: Platform, home: StreamHome)
 
 
 def test_a_stream_that_has_begun_is_not_seeded(platform: Platform, home: StreamHome) -> None:
-    start_lineage(home)
-    assert isinstance(typed(platform, "seed"), StreamBegun)
+    lineage = start_lineage(home)
+    error = typed(platform, "seed")
+    assert isinstance(error, StreamBegun)
+    assert error.lineage == lineage
 
 
 def test_a_rollback_that_another_plan_was_approved_for(

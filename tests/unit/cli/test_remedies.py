@@ -31,16 +31,14 @@ CLASSES = [
 DOCUMENTATION = REPOSITORY / "docs" / "command-line.md"
 
 
-def test_another_source_is_sent_to_its_verb() -> None:
+@pytest.mark.parametrize(
+    ("change", "command"),
+    [(Change("source.topic", "a", "b"), "switch clicks "), (Change("key_groups", 16, 8), "rescale clicks`")],
+)
+def test_a_change_that_no_start_applies_is_sent_to_its_command(change: Change, command: str) -> None:
     with pytest.raises(errors.InvalidSpec) as refused:
-        require_continuable("clicks", [Change("source.topic", "a", "b")])
-    assert remedy_for(refused.value).startswith("run `sessionizer switch clicks ")
-
-
-def test_other_key_groups_are_sent_to_theirs() -> None:
-    with pytest.raises(errors.InvalidSpec) as refused:
-        require_continuable("clicks", [Change("key_groups", 16, 8)])
-    assert remedy_for(refused.value).startswith("run `sessionizer rescale clicks`")
+        require_continuable("clicks", [change])
+    assert remedy_for(refused.value).startswith(f"run `sessionizer {command}")
 
 
 def test_rows_of_an_unknown_lineage_are_deleted_by_hand_and_not_by_a_restore() -> None:

@@ -19,7 +19,6 @@ from sessionizer.control.records.process_records import (
     write_exit,
 )
 from sessionizer.control.records.supervision_records import (
-    DESIRED_FILE,
     Desired,
     DesiredState,
     read_desired,
@@ -35,12 +34,6 @@ from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from support.places import mounted, opened
 
 BEAT = Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.5)
-
-
-def test_a_heartbeat_comes_back(home: StreamHome) -> None:
-    assert HEARTBEAT_FILE.of(home).read() is None
-    HEARTBEAT_FILE.of(home).write(BEAT)
-    assert HEARTBEAT_FILE.of(home).read() == BEAT
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf])
@@ -108,13 +101,6 @@ def test_a_stream_is_wanted_unless_somebody_said_otherwise(home: StreamHome) -> 
     written = write_desired(home, DesiredState.STOPPED, by="ada", why="costs")
     assert read_desired(home) == written
     assert abs(written.at - epoch_ms()) < 10_000
-
-
-def test_a_damaged_file_of_what_is_wanted_is_not_guessed(home: StreamHome) -> None:
-    (home.control / "desired.json").write_text("{")
-    with pytest.raises(DamagedFile, match=r"desired\.json"):
-        read_desired(home)
-    assert DESIRED_FILE.of(home).examine().damage is not None
 
 
 def test_lineages_sort_by_birth() -> None:

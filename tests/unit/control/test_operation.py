@@ -179,11 +179,6 @@ def test_who_says_otherwise_meanwhile_has_the_last_word(home: StreamHome) -> Non
 BEGUN = begun_restore(savepoint="20261122T080000-abc123")
 
 
-def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
-    assert read_operations(home) == []
-    require_no_operation(home)
-
-
 def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
     write_operation(home, BEGUN.record_step(OperationStage.STOPPED))
     with pytest.raises(OperationPending, match=r"to 20261122T080000-abc123.*'stopped'") as raised:

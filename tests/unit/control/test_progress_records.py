@@ -92,10 +92,6 @@ def home(tmp_path: Path) -> StreamHome:
     return home
 
 
-def test_a_lineage_is_born_readable(home: StreamHome) -> None:
-    require_readable_lineage(home, start_lineage(home))
-
-
 def test_a_lineage_without_a_format_is_refused(home: StreamHome) -> None:
     lineage = start_lineage(home)
     record = CHECKPOINT_FILE.of(home, lineage).path

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event
@@ -25,7 +25,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, align_table, align_values, unfit, unite_schemas
 from support.expected.worked_examples import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
-from support.streams.strategies import Log, delayed, drain_at, logs
+from support.streams.strategies import Log, delayed, drain_at, given_few_or_many, logs
 
 STEP_MS = 30
 DELAY_MS = 10
@@ -99,25 +99,10 @@ def test_a_drain_after_a_backlog_leaves_nothing() -> None:
     assert emitted_per_batch(RULES, *batches) == [0, 1, 0, 5]
 
 
-any_log_in_event_time = given(
-    log=logs([Clock.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS])
+@given_few_or_many(
+    100, 500, log=logs([Clock.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS])
 )
-
-
-@settings(max_examples=100)
-@any_log_in_event_time
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
-    assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)
-
-
-@pytest.mark.long
-@settings(max_examples=500)
-@any_log_in_event_time
-def test_what_was_final_in_many_logs_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
-    assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)
-
-
-def assert_out_a_step_and_a_batch_later(log: Log, key_groups: int, emit_every_ms: int) -> None:
     rules = replace(log.rules, emit_every_ms=emit_every_ms)
     log = delayed(log, BEHIND_MS)
     groups = InMemoryGroups(rules, key_groups)

@@ -43,7 +43,7 @@ from sessionizer.core.wire.codec import (
     read_admission_threshold,
 )
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
-from support.streams.strategies import ChangingLog, Log, changing_logs, logs
+from support.streams.strategies import ChangingLog, Log, changing_logs, given_few_or_many, logs
 
 CAPS = Caps(max_events=3)
 FEWER_CAPS = pa.field("caps", pa.struct([pa.field("max_events", pa.int64())]))
@@ -110,33 +110,18 @@ def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: flo
             assert what_it_comes_to(merged) == what_it_comes_to(expected)
 
 
-in_any_other_groups = given(
+@given_few_or_many(
+    50,
+    500,
     changing=changing_logs(),
     share=st.floats(0, 1),
     before=st.integers(1, 3),
     after=st.integers(1, 4),
     seed=st.integers(),
 )
-
-
-@settings(max_examples=50)
-@in_any_other_groups
 def test_a_stream_may_go_on_in_other_groups_after_any_batch(
     changing: ChangingLog, share: float, before: int, after: int, seed: int
 ) -> None:
-    assert_goes_on_in_other_groups(changing, share, before, after, seed)
-
-
-@pytest.mark.long
-@settings(max_examples=500)
-@in_any_other_groups
-def test_many_streams_may_go_on_in_other_groups(
-    changing: ChangingLog, share: float, before: int, after: int, seed: int
-) -> None:
-    assert_goes_on_in_other_groups(changing, share, before, after, seed)
-
-
-def assert_goes_on_in_other_groups(changing: ChangingLog, share: float, before: int, after: int, seed: int) -> None:
     cut = round(share * len(changing.log.batches))
     old = until(changing, cut, before)
     new = in_other_groups(old, after, random.Random(seed))
@@ -340,33 +325,16 @@ def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) ->
     return new
 
 
-by_any_migration = given(
+@given_few_or_many(
+    60,
+    2_000,
     log=logs(),
     emit_every_ms=st.sampled_from([0, 30]),
     share=st.floats(0, 0.999),
     groups=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     how=migrations,
 )
-
-
-@settings(max_examples=60)
-@by_any_migration
 def test_a_stream_with_migrated_events_equals_the_definition(
-    log: Log, emit_every_ms: int, share: float, groups: tuple[int, int], how: DrawnMigration
-) -> None:
-    assert_migrated_equals_the_definition(log, emit_every_ms, share, groups, how)
-
-
-@pytest.mark.long
-@settings(max_examples=2_000)
-@by_any_migration
-def test_many_streams_with_migrated_events_equal_the_definition(
-    log: Log, emit_every_ms: int, share: float, groups: tuple[int, int], how: DrawnMigration
-) -> None:
-    assert_migrated_equals_the_definition(log, emit_every_ms, share, groups, how)
-
-
-def assert_migrated_equals_the_definition(
     log: Log, emit_every_ms: int, share: float, groups: tuple[int, int], how: DrawnMigration
 ) -> None:
     cut = int(share * len(log.batches))

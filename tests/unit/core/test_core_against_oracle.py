@@ -36,12 +36,7 @@ from sessionizer.core.wire.codec import (
 )
 from support.streams.drawn_logs import draw
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, Row, event_row_of, event_rows, event_table, row_of
-from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
-
-any_changing_log = given(
-    changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30])
-)
-
+from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, given_few_or_many, lags_ms, logs
 
 MODES: dict[str, tuple[tuple[ModuleType, str, int], ...]] = {
     "as it is": (),
@@ -50,32 +45,20 @@ MODES: dict[str, tuple[tuple[ModuleType, str, int], ...]] = {
     # each merge only adds tombstones, as long as anything is open
     "no log is written anew": ((merging, "DELETED_BEFORE_REWRITE", 1), (merging, "TABLES_BEFORE_REWRITE", NEVER_MS)),
 }
-any_log = given(
+
+
+@given_few_or_many(
+    120,
+    10_000,
     log=logs(),
     key_groups=st.integers(1, 3),
     emit_every_ms=st.sampled_from([0, 7, 30]),
     behind_ms=lags_ms(),
     mode=st.sampled_from(list(MODES)),
 )
-
-
-@settings(max_examples=120)
-@any_log
 def test_closed_open_late_and_conflicting_equal_the_oracle(
     log: Log, key_groups: int, emit_every_ms: int, behind_ms: int, mode: str
 ) -> None:
-    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms, mode)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3_600)
-@settings(max_examples=10_000)
-@any_log
-def test_many_logs_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int, mode: str) -> None:
-    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms, mode)
-
-
-def assert_as_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int, mode: str) -> None:
     log = delayed(log, behind_ms)
     expected = sessionize(log.batches, log.rules)
     groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
@@ -140,21 +123,10 @@ def events_of(events: Iterable[Event]) -> Counter[Row]:
     return Counter(map(event_row_of, events))
 
 
-@settings(max_examples=60)
-@any_changing_log
+@given_few_or_many(
+    60, 5_000, changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30])
+)
 def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
-    assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3_600)
-@settings(max_examples=5_000)
-@any_changing_log
-def test_the_specs_of_many_logs_may_change(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
-    assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
-
-
-def assert_as_the_oracle_of_changes(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     """Each event keeps what it came with; only which columns a session shows depends on when it is emitted."""
     log = changing.log
     expected = sessionize(log.batches, log.rules)

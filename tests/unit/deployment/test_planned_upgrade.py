@@ -194,11 +194,6 @@ def test_the_columns_of_the_table_are_read_from_its_log(home: StreamHome, lineag
     assert (amount["verdict"], "has it as double" in amount["reason"]) == ("incompatible", True)
 
 
-def test_nothing_to_do_is_said(home: StreamHome, lineage: str) -> None:
-    result = typed(home, "upgrade", write_spec(home))
-    assert "nothing to upgrade" in result.stdout
-
-
 def test_the_bundles_of_the_lineage_and_of_the_watch_are_in_the_plan(home: StreamHome, lineage: str) -> None:
     folder = write_spec(home, trigger_interval="2 seconds")
     assert "bundle" not in typed(home, "upgrade", folder).stdout

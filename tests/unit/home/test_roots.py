@@ -236,12 +236,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, reviewed: Revi
     reviewed(raised.value)
 
 
-def test_a_name_node_that_is_not_there_is_transient_and_found_at_once(reviewed: Reviewed) -> None:
-    with pytest.raises(StoreUnreachable) as raised:
-        make_writable(UPath("hdfs://127.0.0.1:1/lake"), "x")
-    reviewed(raised.value)
-
-
 def test_a_scheme_that_no_package_here_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     monkeypatch.delitem(sys.modules["fsspec.registry"].__dict__["_registry"], "gs", raising=False)

@@ -73,28 +73,24 @@ def test_a_spec_names_no_variable_that_the_operator_does_not_allow() -> None:
     assert driver_environment({**AIRFLOW, ALLOWED: "*"}, AIRFLOW) == {ALLOWED: "*"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["KAFKA_JAAS", "CLICKS_KAFKA_JAAS", "VISITS_JAAS", "JAAS", "EU_KAFKA", "SASL_PLAIN", "A_SCHEMA_REGISTRY_LOGIN"],
-)
+OF_KAFKA = {
+    "KAFKA_JAAS",
+    "CLICKS_KAFKA_JAAS",
+    "VISITS_JAAS",
+    "JAAS",
+    "EU_KAFKA",
+    "SASL_PLAIN",
+    "A_SCHEMA_REGISTRY_LOGIN",
+}
+OTHER_NAMES = (
+    "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "AZURE_CLIENT_SECRET", "JDBC_PASSWORD", "PATH", "AIRFLOW_KAFKA_X",
+    "CI_REGISTRY_PASSWORD",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*OF_KAFKA, *OTHER_NAMES])
 def test_names_that_speak_of_kafka_need_no_word_of_the_operator(name: str) -> None:
-    assert is_allowed(name, {})
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "AWS_SECRET_ACCESS_KEY",
-        "DATABASE_URL",
-        "AZURE_CLIENT_SECRET",
-        "JDBC_PASSWORD",
-        "PATH",
-        "AIRFLOW_KAFKA_X",
-        "CI_REGISTRY_PASSWORD",
-    ],
-)
-def test_others_do(name: str) -> None:
-    assert not is_allowed(name, {})
+    assert is_allowed(name, {}) == (name in OF_KAFKA)
 
 
 def test_what_is_airflows_own_is_away_for_as_long_as_a_child_is_started() -> None:
@@ -161,17 +157,11 @@ def test_drivers_may_have_a_python_of_their_own() -> None:
     assert not has_own_python({})
 
 
-def test_logging_is_configured_by_a_file_that_is_there(tmp_path: Path) -> None:
+def test_a_jvm_has_our_logging_no_locale_of_the_machine_and_does_not_live_on_without_memory(tmp_path: Path) -> None:
     assert LOGGING.is_file()
-    assert f"-Dlog4j2.configurationFile={LOGGING.as_uri()}" in shlex.split(jvm_options(tmp_path / "spark"))
-
-
-def test_the_locale_is_not_that_of_the_machine(tmp_path: Path) -> None:
-    assert {"-Duser.language=en", "-Duser.country=US"} <= set(shlex.split(jvm_options(tmp_path / "spark")))
-
-
-def test_a_jvm_without_memory_does_not_live_on(tmp_path: Path) -> None:
-    assert END_WITHOUT_MEMORY in shlex.split(jvm_options(tmp_path / "spark"))
+    logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
+    expected = {logging, "-Duser.language=en", "-Duser.country=US", END_WITHOUT_MEMORY}
+    assert expected <= set(shlex.split(jvm_options(tmp_path / "spark")))
 
 
 def test_an_archive_of_classes_is_named_only_where_there_is_one(tmp_path: Path) -> None:

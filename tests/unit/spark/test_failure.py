@@ -195,19 +195,18 @@ def said(cause: str) -> str:
     return f"Job aborted.\n{NAMED}\n{STACK}\nCaused by: java.lang.IllegalArgumentException: {cause}\n{STACK}"
 
 
-def test_of_a_header_in_another_order_the_first_two_names_that_differ(reviewed: Reviewed) -> None:
-    cause = (
-        "CSV header does not conform to the schema.\n Header: ID, ts, user_id\n Schema: id, user_id, ts\n"
-        "Expected: user_id but found: ts\nCSV file: file:///feed/1.csv"
-    )
-    reviewed(cause_in_one_line(said(cause)))
+OTHER_ORDER = (
+    "CSV header does not conform to the schema.\n Header: ID, ts, user_id\n Schema: id, user_id, ts\n"
+    "Expected: user_id but found: ts\nCSV file: file:///feed/1.csv"
+)
+OTHER_LENGTH = (
+    "Number of column in CSV header is not equal to number of fields in the schema:\n"
+    " Header length: 2, schema size: 3\nCSV file: file:///feed/1.csv"
+)
 
 
-def test_of_a_header_of_another_length_both(reviewed: Reviewed) -> None:
-    cause = (
-        "Number of column in CSV header is not equal to number of fields in the schema:\n"
-        " Header length: 2, schema size: 3\nCSV file: file:///feed/1.csv"
-    )
+@pytest.mark.parametrize("cause", [OTHER_ORDER, OTHER_LENGTH], ids=["another order", "another length"])
+def test_of_a_header_the_first_two_names_that_differ_or_both_lengths(cause: str, reviewed: Reviewed) -> None:
     reviewed(cause_in_one_line(said(cause)))
 
 

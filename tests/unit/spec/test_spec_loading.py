@@ -58,13 +58,6 @@ def test_two_files_of_one_name_are_refused_and_a_copy_takes_no_stream_down(
         assert find_stream(tmp_path, "one").name == found
 
 
-def test_a_misnamed_file_is_refused(tmp_path: Path, reviewed: Reviewed) -> None:
-    write(tmp_path, "one.yaml", "two")
-    with pytest.raises(InvalidSpec) as raised:
-        load_streams(tmp_path)
-    reviewed(raised.value)
-
-
 def test_broken_files_leave_their_neighbours_alone(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write(tmp_path, f"{name}.yaml", name)
@@ -206,15 +199,6 @@ def test_a_missing_file_is_told(tmp_path: Path, reviewed: Reviewed) -> None:
     reviewed(raised.value)
 
 
-def test_a_shared_value_is_refused_at_its_second_place(tmp_path: Path) -> None:
-    good = yaml.safe_dump(changed({"name": "visits"}))
-    file = tmp_path / "visits.yaml"
-    file.write_text(good + "rules:\n  gap_timeout: &short 5 seconds\n  emit_every: *short\n")
-    with pytest.raises(InvalidSpec) as caught:
-        load_stream(file)
-    assert caught.value.line == good.count("\n") + 3
-
-
 def test_specs_are_read_once_and_by_libyaml(tmp_path: Path) -> None:
     """Airflow reads all of them again and again; YAML in Python takes some ten times as long."""
     for number in range(50):
@@ -307,15 +291,6 @@ def test_a_file_of_more_than_a_megabyte_is_not_read(tmp_path: Path, reviewed: Re
     with pytest.raises(InvalidSpec) as raised:
         load_stream(file)
     reviewed(raised.value)
-
-
-def test_the_neighbours_of_such_a_file_are_read(tmp_path: Path) -> None:
-    (tmp_path / "bomb.yaml").write_text(BOMBS["merge keys"][0])
-    good = "name: visits\nsource: {format: socket, host: h, port: 1}\n"
-    (tmp_path / "visits.yaml").write_text(good + "mapping: {key: value, event_time: t, event_id: value}\n")
-    found = survey_streams(tmp_path)
-    assert list(found.specs) == ["visits"]
-    assert [problem.file for problem in found.problems if isinstance(problem, InvalidSpec)] == [tmp_path / "bomb.yaml"]
 
 
 @given(st.lists(st.integers(0, DEEPEST + 2), min_size=1, max_size=3), st.integers(MOST_NODES - 99, MOST_NODES + 2))

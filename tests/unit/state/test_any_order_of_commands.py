@@ -128,7 +128,8 @@ class AnyOrder(RuleBasedStateMachine):
             act()
 
 
-def _any_order(examples: int, steps: int) -> None:
+@pytest.mark.parametrize(("examples", "steps"), [(150, 30), pytest.param(10_000, 40, marks=pytest.mark.long)])
+def test_any_order_of_commands_is_exact(examples: int, steps: int) -> None:
     run_state_machine_as_test(
         AnyOrder,
         settings=settings(
@@ -138,15 +139,6 @@ def _any_order(examples: int, steps: int) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-def test_any_order_of_commands_is_exact() -> None:
-    _any_order(150, 30)
-
-
-@pytest.mark.long
-def test_ten_thousand_orders_of_commands_are_exact() -> None:
-    _any_order(10_000, 40)
 
 
 COMMANDS = {

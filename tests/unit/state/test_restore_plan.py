@@ -51,14 +51,8 @@ EXCLUDED = ExcludedRanges(
 )
 
 
-def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], None], reviewed: Reviewed) -> None:
-    text = "\n".join(PLAN.lines())
-    golden("plans/restore.txt", f"{text}\n")
-    assert "savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
-    reviewed(text)
-    assert "spec  the savepoint's" in text
-    assert "1,200 sessions of 5,400 events" in text
-    assert "7 are read again" in text
+def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], None]) -> None:
+    golden("plans/restore.txt", "".join(f"{line}\n" for line in PLAN.lines()))
     assert number_is(1) in "".join(consequences((), Replay("files", 1)))
     assert PLAN.days == ("2026-11-22", "2026-11-23")
 
@@ -117,12 +111,8 @@ def test_another_decision_has_another_digest(other: RestorePlan) -> None:
 def test_events_that_are_gone_make_it_impossible_and_are_named(reviewed: Reviewed) -> None:
     gone = tuple(f"file:/in/{number}.json" for number in range(8))
     plan = replace(PLAN, replay=Replay("files", items=8, missing=gone))
-    text = "\n".join(plan.lines())
     assert not Restore(savepoint="s").plan(plan).is_possible
-    reviewed(text)
-    assert "file:/in/5.json" not in text
-    assert "and 3 more" in text
-    reviewed(text)
+    reviewed("\n".join(plan.lines()))
 
 
 def test_programs_read_the_digest_too() -> None:

@@ -77,22 +77,6 @@ def stream_at(root: Path) -> StreamHome:
     return home
 
 
-def test_a_lineage_is_nobodys_before_it_is_activated(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
-    lineage = make_lineage(home, None)
-    origin = Origin("rescale", 7, "old", 41)
-    ORIGIN_FILE.of(home, lineage).write(origin)
-    assert active_lineage(home) is None
-    activate_lineage(home, lineage, "old")
-    assert active_lineage(home) == lineage
-    assert ORIGIN_FILE.of(home, lineage).require() == origin
-
-
-def test_a_lineage_that_began_with_nothing_has_no_origin(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
-    assert ORIGIN_FILE.of(home, make_lineage(home, None)).require() is None
-
-
 def test_what_a_lineage_remembers_is_handed_over(tmp_path: Path) -> None:
     home = stream_at(tmp_path)
     lineage = make_lineage(home, None)

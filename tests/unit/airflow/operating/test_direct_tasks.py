@@ -59,13 +59,9 @@ def test_a_canary_is_promoted_by_the_user_of_the_run(project: Project) -> None:
     assert asked[SHOWN] == "done"
 
 
-def test_a_test_message_goes_through_the_notifier(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", f'{{"path": "{tmp_path}/told.jsonl"}}')
+def test_a_test_message_goes_through_the_notifier(project: Project, notified: Path) -> None:
     SendTestAlert(task_id="test_alert", project=project).execute(context_of_direct_tasks("test_alert"))
-    (alert,) = told(tmp_path / "told.jsonl")
+    (alert,) = told(notified)
     assert (alert["stream"], alert["kind"], alert["what_to_do"]) == ("clicks", "test", "")
     assert "olga" in alert["reason"]
 

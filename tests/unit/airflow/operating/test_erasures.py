@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 from deltalake import write_deltalake
 
@@ -21,7 +20,7 @@ from sessionizer_airflow.operating.approval import ApprovalSettings
 from sessionizer_airflow.operating.erasures import ApproveErasures, ErasureSettings, forms_of_erasures
 from sessionizer_airflow.project import Project
 from support.fixtures.reviewed import Reviewed
-from support.verbs.asked_restore import PLAN, context
+from support.verbs.asked_restore import PLAN, answer_of, context, park_approvals
 
 APPROVAL = ApprovalSettings.from_environment({})
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
@@ -90,10 +89,7 @@ def test_the_settings_name_an_absolute_place() -> None:
 def test_one_answer_approves_each_plan_that_can_be_carried_out(
     streams: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
-    def park(self: ApprovalOperator, context: Any) -> None:
-        raise TaskAwaitingInput(method_name="execute_complete")
-
-    monkeypatch.setattr(ApprovalOperator, "execute", park)
+    park_approvals(monkeypatch)
     asked = [{"stream": name} for name in ("clicks", "failed", "nobody", "visits")]
     for name, possible in (("clicks", True), ("nobody", False), ("visits", True)):
         text = f"stream {name} erases 2 keys\n  sessions: 3 rows are deleted"
@@ -107,13 +103,8 @@ def test_one_answer_approves_each_plan_that_can_be_carried_out(
     keep_plan(StreamHome.of(streams.home, "failed"), late)
     reviewed(f"{task.subject}\n{task.body}")
     monkeypatch.undo()
-    event = {
-        "chosen_options": ["Approve"],
-        "params_input": {},
-        "responded_at": NOW,
-        "responded_by_user": {"id": "7", "name": "alice"},
-    }
-    assert task.execute_complete(shown, event) == [{"stream": "clicks"}, {"stream": "visits"}]
+    answer = answer_of({"id": "7", "name": "alice"})
+    assert task.execute_complete(shown, answer) == [{"stream": "clicks"}, {"stream": "visits"}]
     for name in ("clicks", "visits"):
         approved = require_request(StreamHome.of(streams.home, name), PLAN.id)
         assert (approved.step, approved.by) == (OperationStage.APPROVED, f"alice{IN_AIRFLOW}")

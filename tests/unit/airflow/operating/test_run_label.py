@@ -118,16 +118,11 @@ def state_of(task: str) -> dict[str, Any]:
     return {"id": uuid4(), "task_id": task, "state": "success", "try_number": 1, "pool": "default_pool"}
 
 
-def test_the_note_of_a_user_stays() -> None:
-    run = run_of(RESTORE, note="see ticket 7")
+@pytest.mark.parametrize(("dag", "note"), [(OPERATE, "see ticket 7"), ("clicks.supervise", None)])
+def test_the_note_of_a_user_stays_and_other_runs_get_none(dag: str, note: str | None) -> None:
+    run = run_of(RESTORE, dag, note)
     note_run(run, succeeded=True)
-    assert run.note == "see ticket 7"
-
-
-def test_other_runs_get_no_note() -> None:
-    run = run_of(RESTORE, dag="clicks.supervise")
-    note_run(run, succeeded=True)
-    assert run.note is None
+    assert run.note == note
 
 
 def test_what_cannot_be_noted_does_not_stop_the_scheduler() -> None:

@@ -1,13 +1,11 @@
 """A run that a maintenance window started: approved by a policy or a user in time, and begun before the end."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.operation import new_operation
@@ -25,7 +23,7 @@ from sessionizer_airflow.operating.results import SCHEDULED, require_window, tel
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
-from support.verbs.asked_restore import PLAN, RUN_AFTER, context
+from support.verbs.asked_restore import PLAN, RUN_AFTER, context, park_approvals
 from support.verbs.begun_restore import write_operation
 
 FORM = {"verb": "upgrade", "stream": "clicks", "why": "maintenance window", "savepoint": None}
@@ -44,12 +42,7 @@ OWN_RUN = "manual__2026-11-29T03:10:00"
 
 @pytest.fixture
 def placed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Its approvals park without an Airflow to ask."""
-
-    def park(self: ApprovalOperator, context: Any) -> None:
-        raise TaskAwaitingInput(method_name="execute_complete")
-
-    monkeypatch.setattr(ApprovalOperator, "execute", park)
+    park_approvals(monkeypatch)
     streams = tmp_path / "specs"
     streams.mkdir()
     return replace(project, streams=streams)
@@ -238,14 +231,13 @@ def test_a_begun_upgrade_is_finished_after_the_window(
 
 @pytest.mark.parametrize(("run_type", "count"), [(SCHEDULED, 1), ("manual", 0)])
 def test_users_are_told_of_a_failure_that_nobody_looks_at(
-    placed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run_type: str, count: int
+    placed: Project, monkeypatch: pytest.MonkeyPatch, notified: Path, run_type: str, count: int
 ) -> None:
-    file = tmp_path / "told.jsonl"
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(file)}))
     run = run_at(placed, monkeypatch, 10, run_type=run_type)
     tell_of_scheduled_failure({**run, "task": approve(placed), "exception": PersonNeeded("no plan", "mend it")})
-    assert [(each["kind"], "no plan" in each["text"]) for each in told(file)] == [("operation_failed", True)] * count
+    assert [(each["kind"], "no plan" in each["text"]) for each in told(notified)] == [
+        ("operation_failed", True)
+    ] * count
 
 
 def test_a_broken_spec_begins_nothing(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:

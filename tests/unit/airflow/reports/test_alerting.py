@@ -1,7 +1,6 @@
 """People are told through a real notifier of Airflow, from a worker and from the triggerer."""
 
 import asyncio
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
@@ -39,14 +38,6 @@ ALERT = Alert(
 )
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "told.jsonl"
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
-    return path
-
-
 def tell(where: str, said: list[str]) -> None:
     if where == "worker":
         notify(ALERT, said.append)
@@ -55,9 +46,9 @@ def tell(where: str, said: list[str]) -> None:
 
 
 @pytest.mark.parametrize("where", ["worker", "triggerer"])
-def test_the_notifier_is_told_everything(where: str, file: Path, said: list[str], reviewed: Reviewed) -> None:
+def test_the_notifier_is_told_everything(where: str, notified: Path, said: list[str], reviewed: Reviewed) -> None:
     tell(where, said)
-    (alert,) = told(file)
+    (alert,) = told(notified)
     reviewed(alert.pop("text"))
     assert alert == {
         "stream": "clicks",
@@ -71,10 +62,12 @@ def test_the_notifier_is_told_everything(where: str, file: Path, said: list[str]
 
 
 @pytest.mark.parametrize("where", ["worker", "triggerer"])
-def test_one_that_can_only_be_awaited(where: str, file: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_can_only_be_awaited(
+    where: str, notified: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.AsyncFileNotifier")
     tell(where, said)
-    assert told(file) == [{"kind": "gave_up"}]
+    assert told(notified) == [{"kind": "gave_up"}]
     assert said == []
 
 
@@ -91,14 +84,14 @@ def test_one_that_can_only_be_awaited(where: str, file: Path, said: list[str], m
     ],
 )
 def test_a_notifier_that_fails_is_a_line_in_the_log_and_no_more(
-    name: str, value: str, complaint: str, file: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, complaint: str, notified: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
     tell("worker", said)
     tell("triggerer", said)
     assert len(said) == 2
     assert all(line.startswith("no notification ") and complaint in line for line in said)
-    assert told(file) == []
+    assert told(notified) == []
 
 
 def test_without_a_notifier_nobody_is_told(said: list[str]) -> None:
@@ -107,11 +100,11 @@ def test_without_a_notifier_nobody_is_told(said: list[str]) -> None:
     assert said == []
 
 
-def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
+def test_an_overdue_watch_is_told(notified: Path, tmp_path: Path) -> None:
     run = {"dag_run_id": "the_watch", "state": "running", "queued_at": "2026-01-01T00:00:01Z"}
     context = {"dag_run": run, "deadline": {"deadline_time": MADE + timedelta(seconds=60)}}
     tell_overdue_watch("clicks", str(tmp_path), 60.0, context)
-    (alert,) = told(file)
+    (alert,) = told(notified)
     assert alert["kind"] == "unwatched"
     assert "the_watch" in alert["reason"]
     assert "NEVER_STARTED" in alert["reason"]
@@ -119,14 +112,14 @@ def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
     assert "clicks.supervise" in alert["what_to_do"], "a run of a paused DAG does not end either"
 
 
-def test_a_run_that_was_cleared_meanwhile_is_not_overdue(file: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_cleared_meanwhile_is_not_overdue(notified: Path, tmp_path: Path) -> None:
     run = {"dag_run_id": "now", "state": "running", "queued_at": "2026-01-01T00:00:50Z"}
     context = {"dag_run": run, "deadline": {"deadline_time": MADE + timedelta(seconds=60)}}
     tell_overdue_watch("clicks", str(tmp_path), 60.0, context)
-    assert told(file) == []
+    assert told(notified) == []
 
 
-def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) -> None:
+def test_airflow_can_call_it_as_the_deadline_has_it(notified: Path, tmp_path: Path) -> None:
     deadline = watch_deadline("clicks", tmp_path, timedelta(hours=1))
     assert deadline.interval == timedelta(hours=1)
     context = {"dag_run": {"dag_run_id": "now", "state": "running"}, "deadline": {"id": "1", "deadline_time": MADE}}
@@ -138,7 +131,7 @@ def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) 
         log=structlog.get_logger(),
     )
     assert succeeded, message
-    assert [alert["kind"] for alert in told(file)] == ["unwatched"]
+    assert [alert["kind"] for alert in told(notified)] == ["unwatched"]
 
 
 @pytest.mark.parametrize(
