@@ -5,15 +5,20 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
+import pyspark
 import pytest
 import typer
 
 from sessionizer.cli.app import app
 from sessionizer.home.record_file import ControlFile, LineageFile
 from sessionizer.home.stream_home import Below, LineageHome
+from sessionizer.launch.installation import jar_folder
+from sessionizer.stream_spec.spec_text import stream_schema
 from support.places import REPOSITORY
 from support.record_files import record_files
 
@@ -228,3 +233,153 @@ def test_each_change_begins_in_a_file_that_is_there() -> None:
     gone = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in ours))
     assert sum(bool(named) for named in begins.values()) >= 19
     assert (lost, gone) == ([], [])
+
+
+DECISIONS: Final = sorted((REPOSITORY / "docs" / "adr").glob("0*.md"))
+QUOTED: Final = re.compile(r"(?<!`)`([^`]+)`")
+CLASS_NAME: Final = re.compile(r"(?<![\w.$])(?:([A-Z][a-z]+(?:[A-Z][a-z0-9]*)+)(?:\.(\w+))?|([A-Z][a-z]+)\.([a-z]\w*))")
+DOTTED: Final = re.compile(r"[a-z_]+(?:\.\w+)+")
+RECORD: Final = re.compile(r"(?:control/)?[\w.]+\.json")
+PATH: Final = re.compile(r"\w[\w.-]*(?:/[\w.-]+)+/?")
+SETTING: Final = re.compile(r"SESSIONIZER_[A-Z_]+")
+SETTINGS: Final = {*SETTING.findall((REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8"))}
+COMMANDS: Final = frozenset(getattr(TREE, "commands", ()))
+SPEC: Final = stream_schema()
+CODE: Final = REPOSITORY / "jobs" / "sessionizer"
+PLACES: Final = (REPOSITORY, REPOSITORY / "jobs", CODE, REPOSITORY / "plugins" / "sessionizer_airflow")
+MODULES_OF_OTHERS: Final = (
+    "builtins", "pyarrow", "pyspark.sql", "pyspark.sql.streaming", "delta.tables", "airflow.sdk.exceptions",
+    "airflow.sdk.definitions.callback", "airflow.sdk.definitions.deadline",
+)  # fmt: skip
+"""Modules of the installed packages whose classes a decision may name."""
+JARS_OF_OTHERS: Final = ("spark-core*", "spark-sql*", "spark-catalyst*", "hadoop-client-api*", "delta-spark*")
+OTHER_NAMES: Final = {"AlreadyExistsError": "obstore, which is not installed"}
+
+
+@cache
+def sources() -> dict[Path, str]:
+    roots = ("jobs", "plugins", "dags", "demo", "benchmarks", "tests")
+    return {path: path.read_text("utf-8") for root in roots for path in (REPOSITORY / root).rglob("*.py")}
+
+
+@cache
+def homes_of_classes() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path, text in sources().items():
+        for name in re.findall(r"^(?:class|type) (\w+)|^(\w+)(?:: TypeAlias)? = ", text, re.MULTILINE):
+            found.setdefault(name[0] or name[1], []).append(path)
+    return found
+
+
+@cache
+def classes_in_jars() -> set[str]:
+    folders = (Path(pyspark.__file__).parent / "jars", jar_folder())
+    jars = [jar for folder in folders for pattern in JARS_OF_OTHERS for jar in folder.glob(f"{pattern}.jar")]
+    return {re.split(r"[/$]", name)[-1].removesuffix(".class") for jar in jars for name in ZipFile(jar).namelist()}
+
+
+def is_of_others(name: str) -> bool:
+    found = any(hasattr(import_module(module), name) for module in MODULES_OF_OTHERS)
+    return found or name in OTHER_NAMES or name in classes_in_jars()
+
+
+def unknown_classes(quoted: str) -> Iterator[str]:
+    for long, member, short, of_short in CLASS_NAME.findall(quoted):
+        name, part = long or short, member or of_short
+        homes = homes_of_classes().get(name)
+        if homes is None:
+            yield from [] if is_of_others(name) else [name]
+        elif part and not any(re.search(rf"\b(?:def {part}\b|{part}\b *[:=])", sources()[home]) for home in homes):
+            yield f"{name}.{part}"
+
+
+def has_field(path: str) -> bool:
+    """Whether a spec has the dotted field, whichever kind of source it has."""
+    nodes: list[Any] = [SPEC]
+    for name in path.split("."):
+        below = [each for node in nodes for each in unfold(node)]
+        nodes = [node["properties"][name] for node in below if name in node.get("properties", ())]
+    return bool(nodes)
+
+
+def unfold(node: Any) -> Iterator[Any]:
+    node = SPEC["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+    yield node
+    for each in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+        yield from unfold(each)
+
+
+def has_module(path: str) -> bool:
+    """Whether the dotted path is a module of ours, or a name in one."""
+    parts = path.split(".")
+    place = CODE.joinpath(*parts)
+    owner = place.parent.with_suffix(".py")
+    return place.is_dir() or place.with_suffix(".py").exists() or (owner in sources() and parts[-1] in sources()[owner])
+
+
+def is_gone(name: str) -> bool:
+    """Whether it has the form of a record, a field, a module or a path of ours, but is none."""
+    head = re.split(r"[./]", name)[0]
+    if name.endswith(".py"):
+        return False  # another test looks for it
+    if RECORD.fullmatch(name):
+        ours = (text for path, text in sources().items() if CODE in path.parents)
+        return not any(Path(name).name in text for text in (PAGE, *ours))
+    if DOTTED.fullmatch(name) and head in SPEC["properties"]:
+        return not has_field(name)
+    if DOTTED.fullmatch(name):
+        return head != "spark" and (CODE / head).is_dir() and not has_module(name)
+    if PATH.fullmatch(name) and any((place / head).exists() for place in PLACES):
+        return name not in PAGE and not any((place / name).exists() for place in PLACES)
+    return False
+
+
+def unknown_names(quoted: str) -> Iterator[str]:
+    """Yield the commands, fields, classes, settings, records, modules and paths of a quotation that are not there."""
+    quoted = " ".join(quoted.split())
+    if re.match(r"[a-z-]+ .*--", quoted) and quoted.split()[0] in COMMANDS:
+        yield from unknown_words(quoted)
+    yield from unknown_classes(quoted)
+    yield from set(SETTING.findall(quoted)) - SETTINGS
+    if is_gone(quoted):
+        yield quoted
+
+
+def test_a_decision_names_only_what_is_there() -> None:
+    named = {page.name: QUOTED.findall(page.read_text(encoding="utf-8")) for page in DECISIONS}
+    assert sum(map(len, named.values())) > 700
+    unknown = {(page, name) for page, quoted in named.items() for each in quoted for name in unknown_names(each)}
+    assert sorted(unknown) == []
+
+
+@pytest.mark.parametrize(
+    ("quoted", "unknown"),
+    [
+        ("run --until drained", []),
+        ("switch STREAM --accept-lost", ["--accept-lost"]),
+        ("rules.emit_every", []),
+        ("rules.idle_timeout", ["rules.idle_timeout"]),
+        ("source.registry.url", []),
+        ("StreamHome.of", []),
+        ("StreamHome.from_path", ["StreamHome.from_path"]),
+        ("TryEval(struct(input))", []),
+        ("DriverLopp", ["DriverLopp"]),
+        ("core.wire.rows.REVISION", []),
+        ("state.beginning.reading", ["state.beginning.reading"]),
+        ("SESSIONIZER_HOUSE", ["SESSIONIZER_HOUSE"]),
+        ("tests/unit/control", []),
+        ("control/rooms", ["control/rooms"]),
+        ("lineages.json", ["lineages.json"]),
+    ],
+)
+def test_a_name_that_is_not_there_is_found(quoted: str, unknown: list[str]) -> None:
+    assert list(unknown_names(quoted)) == unknown
+
+
+def test_a_decision_has_a_short_title_that_its_file_and_the_index_repeat() -> None:
+    index = (REPOSITORY / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
+    for page in DECISIONS:
+        number, _, title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(": ")
+        slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"['`]", "", title.lower()))
+        assert (page.stem, len(title.split()) <= 8) == (f"{number}-{slug}", True)
+        assert f"- [{number}]({page.name}) {title}\n" in index
