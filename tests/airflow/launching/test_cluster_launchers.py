@@ -12,7 +12,7 @@ from airflow.providers.apache.spark.hooks import spark_submit
 
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
-from sessionizer.control.records.process_records import EXIT_FILE, LaunchRecord, Vacancy, is_alive, read_launch
+from sessionizer.control.records.process_records import EXIT_FILE, Vacancy, is_alive
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.cluster import ConnectionLauncher
@@ -21,7 +21,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.driver_statuses import Heard, recorded
+from support.expected.driver_statuses import Heard, launched, recorded
 from support.processes import fake_cluster
 from support.processes.ports import eventually
 
@@ -79,12 +79,6 @@ def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> 
         )
 
     return build
-
-
-def launched(home: StreamHome) -> LaunchRecord:
-    found = read_launch(home)
-    assert found is not None
-    return found
 
 
 def works(home: StreamHome, uid: str) -> bool:

@@ -17,7 +17,7 @@ from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.driver_records import Heartbeat, Phase
-from sessionizer.control.records.process_records import EXIT_FILE, ProcessIdentity, read_launch, stop_requested
+from sessionizer.control.records.process_records import EXIT_FILE, stop_requested
 from sessionizer.control.records.supervision_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -28,11 +28,10 @@ from sessionizer_airflow.operators import supervise_stream as operators
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from support.places import SUPPORT
+from support.expected.driver_statuses import launched
+from support.fixtures.supervisor import scripted_command
 from support.processes.ports import eventually
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
-
-SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def operator(home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPa
         project=Project(application=Path("main.py"), streams=platform, jars=platform, home=platform),
         policy=SupervisionPolicy(first_backoff_ms=100),
         watch_lease_ms=60_000,
-        launcher=LocalLauncher(lambda call: [sys.executable, str(SCRIPTED_DRIVER), *call.argv()]),
+        launcher=LocalLauncher(scripted_command),
     )
 
 
@@ -65,19 +64,6 @@ def deferral(operator: SuperviseStream, given: Any) -> TaskDeferred:
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute(given)
     return deferred.value
-
-
-def uid_of_launch(home: StreamHome) -> str:
-    launch = read_launch(home)
-    assert launch is not None
-    return launch.uid
-
-
-def process_of(home: StreamHome) -> ProcessIdentity:
-    launch = read_launch(home)
-    assert launch is not None
-    assert launch.process is not None
-    return launch.process
 
 
 def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStream) -> None:
@@ -118,10 +104,10 @@ def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, ho
     handed = deferral(operator, context())
     assert handed.method_name == "resume"
     assert handed.kwargs is not None
-    uid = uid_of_launch(home)
+    uid = launched(home).uid
     with pytest.raises(TaskDeferred):
         operator.resume(context(), {"watch_is_over": False, "line": ""}, **handed.kwargs)
-    assert uid_of_launch(home) == uid
+    assert launched(home).uid == uid
     assert operator.resume(context(), {"watch_is_over": True, "line": "working"}, **handed.kwargs) == "working"
     watch = WATCH_FILE.of(home).read()
     assert watch is not None
@@ -143,14 +129,14 @@ def test_the_end_of_a_try_does_not_end_the_watch_of_a_later_one(operator: Superv
 def test_what_the_trigger_fires_is_enough_to_watch_on(operator: SuperviseStream, home: StreamHome) -> None:
     """`airflow dags test` drops the arguments of a deferral, and hands on the event alone."""
     handed = deferral(operator, context())
-    uid = uid_of_launch(home)
+    uid = launched(home).uid
     event = {**asyncio.run(anext_event(handed.trigger)), "watch_is_over": False}
     with pytest.raises(TaskDeferred) as again:
         operator.resume(context(), event)
     assert again.value.kwargs is not None
     assert handed.kwargs is not None
     assert again.value.kwargs["watch_until"] == handed.kwargs["watch_until"]
-    assert uid_of_launch(home) == uid
+    assert launched(home).uid == uid
     assert operator.resume(context(), {**event, "watch_is_over": True, "line": "working"}) == "working"
 
 
@@ -173,7 +159,7 @@ def test_a_retry_adopts_the_driver_and_a_clear_starts_another(
     second: Any, stopped: bool, operator: SuperviseStream, home: StreamHome
 ) -> None:
     deferral(operator, context())
-    uid = uid_of_launch(home)
+    uid = launched(home).uid
     operator._begun = False
     deferral(operator, second)
     assert stop_requested(home, uid) is stopped
@@ -202,8 +188,10 @@ def test_a_terminal_end_is_told_and_not_tried_again(
     home.prepare()
     (home.root.parents[1] / "behaviour").write_text("refuse")
     deferral(operator, context())
-    eventually(lambda: EXIT_FILE.of(home, uid_of_launch(home)).read())
-    end_process(process_of(home))
+    eventually(lambda: EXIT_FILE.of(home, launched(home).uid).read())
+    process = launched(home).process
+    assert process is not None
+    end_process(process)
     with pytest.raises(PersonNeeded, match="names a column"):
         operator.execute(context())
     assert [alert.kind for alert in alerts] == [AlertKind.GAVE_UP]

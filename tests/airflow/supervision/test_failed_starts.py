@@ -29,9 +29,9 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import Heard, recorded, works
+from support.fixtures.supervisor import scripted_command
 from support.places import SUPPORT
 from support.processes.ports import eventually
-from support.processes.watched_stream import scripted_driver
 from support.verbs.begun_restore import write_operation
 
 LOGS = SUPPORT / "start_logs"
@@ -159,7 +159,7 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
         canary = read_canary(home, after)
         if canary is not None and canary.outcome is CanaryOutcome.FAILED:
             (home.platform / "behaviour").write_text("steady")
-        return scripted_driver(call)
+        return scripted_command(call)
 
     def build() -> Supervisor:
         supervisor = new_supervisor()

@@ -34,10 +34,11 @@ from support.expected.driver_statuses import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
+from support.fixtures.supervisor import scripted_command
 from support.places import mounted, opened
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
-from support.processes.watched_stream import WatchedStream, real_driver, scripted_driver
+from support.processes.watched_stream import WatchedStream, real_driver
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.begun_restore import begun_restore, write_operation
 
@@ -234,10 +235,10 @@ REFUSALS = {
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
     "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
     "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_logs),
-    "files gone unread": Refusal("SourceFilesGone", "file:/feed/a.json", behaves("gone"), scripted_driver),
-    "refused": Refusal("TerminalError", "a column that is not there", behaves("refuse"), scripted_driver),
-    "away": Refusal("TransientError", "the catalog is being moved", behaves("stumble"), scripted_driver),
-    "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
+    "files gone unread": Refusal("SourceFilesGone", "file:/feed/a.json", behaves("gone"), scripted_command),
+    "refused": Refusal("TerminalError", "a column that is not there", behaves("refuse"), scripted_command),
+    "away": Refusal("TransientError", "the catalog is being moved", behaves("stumble"), scripted_command),
+    "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_command),
 }
 
 IN_STATUS = {"OperationPending": "`sessionizer carry-out clicks "}
@@ -279,7 +280,7 @@ def test_what_people_are_told_of_a_control_directory_without_room(watched: Watch
     watched.home = StreamHome.of(small_disk, "clicks")
     watched.home.prepare()
     fill(small_disk, left=0)
-    supervisor = watched.supervisor(scripted_driver)
+    supervisor = watched.supervisor(scripted_command)
     settle_until(lambda: watched.told, lambda: supervisor, watched.said)
     for _ in range(3):
         assert isinstance(supervisor.settle(), Wait)
@@ -293,7 +294,7 @@ def test_what_people_are_told_of_a_stale_mount(watched: WatchedStream, tmp_path:
     """Also where a watch `begins`, which writes before it reads."""
     (tmp_path / "mounted").mkdir()
     home = watched.home = StreamHome.of(tmp_path / "mounted", "clicks")
-    supervisor = watched.supervisor(scripted_driver)
+    supervisor = watched.supervisor(scripted_command)
     with mount_without_server(tmp_path / "mounted"):
         if begins:
             assert isinstance(supervisor.settle(home.prepare), Wait)
@@ -307,7 +308,7 @@ def test_what_people_are_told_of_a_file_that_cannot_be_reached(watched: WatchedS
     """It is not damaged: nobody can tell."""
     write_desired(watched.home, DesiredState.RUNNING, by="ops", why="")
     with mount_without_server(mounted(watched.home.control / "desired.json")):
-        watched.watch(scripted_driver)
+        watched.watch(scripted_command)
     watched.check("ControlUnreachable", names="desired.json: Transport endpoint is not connected")
 
 
@@ -315,15 +316,15 @@ def test_what_people_are_told_of_a_file_that_cannot_be_reached(watched: WatchedS
 def test_people_are_not_told_of_a_driver_that_finds_another_at_work(watched: WatchedStream) -> None:
     """The supervisor watches the one that works, whoever started it."""
     watched.platform.add("clicks")
-    watched.watch(scripted_driver, lambda: works(watched.home))
+    watched.watch(scripted_command, lambda: works(watched.home))
     owner = launched(watched.home).uid
     watched.supervisor(real_driver).drivers.launch()
     refused = launched(watched.home).uid
-    watched.watch(scripted_driver, lambda: EXIT_FILE.of(watched.home, refused).read())
+    watched.watch(scripted_command, lambda: EXIT_FILE.of(watched.home, refused).read())
     ended = EXIT_FILE.of(watched.home, refused).read()
     assert ended is not None
     assert ended.error_type == "LeaseHeld"
-    decision = watched.supervisor(scripted_driver).settle()
+    decision = watched.supervisor(scripted_command).settle()
     assert isinstance(decision, Adopt)
     assert decision.uid == owner
     assert watched.told == []

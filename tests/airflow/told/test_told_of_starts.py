@@ -23,10 +23,11 @@ from support.expected.driver_statuses import launched, works
 from support.expected.told_causes import made
 from support.faults.dead_mounts import mount_that_hangs
 from support.faults.spoiled_streams import a_file, a_file_for_the_quarantine, table_of_another
+from support.fixtures.supervisor import scripted_command
 from support.places import REPOSITORY, SUPPORT
 from support.processes.ports import known
 from support.processes.standalone_spark import standalone_master
-from support.processes.watched_stream import WatchedStream, real_driver, scripted_driver
+from support.processes.watched_stream import WatchedStream, real_driver
 from support.releases.environments import delta_without, spark_of_a_later_java, spark_with_less_public
 from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage, clicks_spec
@@ -223,12 +224,12 @@ IMPATIENT = {"startup_grace_ms": 3_000, "stale_limit_ms": 2_000}
 
 def behind_another(call: DriverCall) -> list[str]:
     """As Python is behind the JVM of spark-submit."""
-    return ["bash", "-c", '"$@" & wait', "-", *scripted_driver(call)]
+    return ["bash", "-c", '"$@" & wait', "-", *scripted_command(call)]
 
 
 def on_another_machine(call: DriverCall) -> list[str]:
     """As in a container: it has a host name of its own."""
-    return ["unshare", "--uts", "bash", "-c", 'hostname worker-7; exec "$@"', "-", *scripted_driver(call)]
+    return ["unshare", "--uts", "bash", "-c", 'hostname worker-7; exec "$@"', "-", *scripted_command(call)]
 
 
 def send(number: signal.Signals) -> Callable[[StreamHome], None]:
@@ -247,7 +248,7 @@ class Fate:
     names: str
     happens: Callable[[StreamHome], None] = nothing_happens
     behaviour: str = "steady"
-    command: Callable[[DriverCall], list[str]] = scripted_driver
+    command: Callable[[DriverCall], list[str]] = scripted_command
 
 
 FATES = {
@@ -302,7 +303,7 @@ def test_what_people_are_told_of_a_hung_driver_that_is_out_of_reach(watched: Wat
     send(signal.SIGSTOP)(watched.home)
     watched.watch(on_another_machine, patience=IMPATIENT)
     watched.check("DriverOutOfReach", names="worker-7", pid=pid, host="worker-7")
-    watched.watch(scripted_driver)
+    watched.watch(scripted_command)
     assert [alert["kind"] for alert in watched.told] == ["waiting", "recovered"]
 
 
@@ -316,10 +317,10 @@ def test_what_people_are_told_of_a_process_that_cannot_be_killed(
     (watched.platform.home / "behaviour").write_text(f"stat {tmp_path / 'mounted' / 'file'}")
     (tmp_path / "mounted").mkdir()
     with mount_that_hangs(tmp_path / "mounted"):
-        watched.watch(scripted_driver, patience=IMPATIENT)
+        watched.watch(scripted_command, patience=IMPATIENT)
         watched.check("DriverWouldNotEnd", names=f"process {launched(watched.home).pid} is still there")
         (watched.platform.home / "behaviour").unlink()
-    watched.watch(scripted_driver)
+    watched.watch(scripted_command)
     assert [alert["kind"] for alert in watched.told] == ["waiting", "recovered"]
 
 

@@ -5,9 +5,7 @@ import json
 import re
 import shlex
 import socketserver
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -16,6 +14,7 @@ import pytest
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import Notification, notify, send_test
 from support.places import REPOSITORY
+from support.processes.ports import served
 
 PAGE = (REPOSITORY / "docs" / "alerts.md").read_text()
 EXAMPLES = dict(re.findall(r"^## (\S+)\n.*?```sh\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
@@ -63,18 +62,6 @@ class Mailbox(socketserver.StreamRequestHandler):
 
     def _say(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
-
-
-@contextmanager
-def served(server: socketserver.TCPServer) -> Iterator[int]:
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.socket.getsockname()[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

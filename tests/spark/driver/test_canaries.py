@@ -48,8 +48,9 @@ from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import write_click_files
 from support.streams.kafka_clicks import kafka_spec
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.reseeded_stream import Killed, reseed
+from support.verbs.reseeded_stream import reseed
 from support.verbs.restored_stream import Restored
+from support.verbs.scripted_runner import Killed
 
 REFUSING = {**clicks_spec()["mapping"], "event_time": "cast(null as timestamp)"}
 

@@ -10,10 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.log_entries import list_committed_batches, read_last_commit
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import NothingToProve, ReplayDiffers
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
-from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.proof.prove import ProofRequest, add_to_proof_table, prove_by_replay
 from sessionizer.spark.sinks.write import Sinks
@@ -53,8 +51,8 @@ def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stag
     for file in sorted(stage.feed.iterdir())[2:]:
         file.rename(later / file.name)
     catch_up(spark, stage)
+    stage.record_spec()
     assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
     punctuation.move_watermark(stage.stream_home.punctuations(stage.lineage), FLOOR_MS)
     for file in sorted(later.iterdir()):
         file.rename(stage.feed / file.name)
@@ -103,8 +101,7 @@ def test_a_changed_timeout_explains_conflicting_duplicates(spark: SparkSession, 
         twice = [line(number * 20, f"user-{number}", page=page) for page in ("/one", "/two")]
         (stage.feed / f"{number}.json").write_bytes(b"\n".join(twice))
         catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    stage.record_spec()
     *_, same = proved(spark, stage, batches=50).tables
     assert (same.table, same.unexplained, same.explained) == ("conflicting_duplicates", 0, 0)
     assert same.identical >= 3
@@ -177,8 +174,7 @@ def test_a_batch_whose_files_are_gone_is_refused_by_name(spark: SparkSession, st
 
 def caught_up(spark: SparkSession, stage: Stage) -> Stage:
     catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    stage.record_spec()
     return stage
 
 
@@ -345,14 +341,7 @@ def stage_of_bad_releases_replayed(spark: SparkSession, tmp_path_factory: pytest
     spec = clicks_spec(1) | {"measures": {"spent": "sum(amount)"}}
     stage = Stage.set_up(tmp_path_factory.mktemp("released"), spec)
     write_click_files(stage.feed, 6, rate=12)
-    return streamed(spark, stage)
-
-
-def streamed(spark: SparkSession, stage: Stage) -> Stage:
-    catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
-    return stage
+    return caught_up(spark, stage)
 
 
 @pytest.mark.long
@@ -377,7 +366,7 @@ def test_a_bad_release_does_not_pass(stage_of_bad_releases_replayed: Stage, tmp_
 def test_a_refactoring_over_a_million_events_passes(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path / "many", many_clicks_spec(maxFilesPerTrigger="1"))
     write_many_clicks(stage.feed, 1_200_000, files=12)
-    streamed(spark, stage)
+    caught_up(spark, stage)
     code, told = prove_with(release_with(REFACTORING, tmp_path), stage, "--batches", "40", within_s=2_400)
     assert (code, told["verdict"], told["unexplained"]) == (0, "equal", 0)
     assert told["events"] >= 1_000_000

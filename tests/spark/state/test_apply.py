@@ -34,8 +34,9 @@ from support.streams.changing_stream import (
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import Log, examples_of, logs
-from support.verbs.reseeded_stream import Killed, tell_reseeded
+from support.verbs.reseeded_stream import tell_reseeded
 from support.verbs.scene_verbs import approved
+from support.verbs.scripted_runner import Killed
 
 
 def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> ApplyRunner:

@@ -24,11 +24,9 @@ from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.schema import event_schema
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, NothingToShow
 from sessionizer.home import names
 from sessionizer.inspection.inspect import inspect
-from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.contents_reader import compare_states
 from sessionizer.spark.state.open_events import KeptState, read_open_events, read_state_timeouts, reading_state
@@ -74,8 +72,7 @@ def streamed_at(spark: SparkSession, root: Path, data: str | None = None) -> Str
     stage = Stage.set_up(root, clicks_spec(), data=data)
     files = write_click_files(stage.feed, LAST + 1, rate=12)
     catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    stage.record_spec()
     return StreamedContentsReader(stage, files)
 
 

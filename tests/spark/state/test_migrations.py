@@ -43,8 +43,9 @@ from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.reseeded_stream import SEED_BATCH, Killed
+from support.verbs.reseeded_stream import SEED_BATCH
 from support.verbs.scene_verbs import approved
+from support.verbs.scripted_runner import Killed
 
 START_MS = 1_750_000_000_000
 Click = tuple[str, str | None, int, str, str, str, float, str]

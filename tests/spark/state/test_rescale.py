@@ -35,8 +35,8 @@ from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import run_here
-from support.verbs.reseeded_stream import Killed
 from support.verbs.scene_verbs import approved
+from support.verbs.scripted_runner import Killed
 
 PROGRAM_WITHIN_S = 300
 

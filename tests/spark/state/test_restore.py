@@ -47,10 +47,7 @@ from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
-
-
-class Killed(BaseException):
-    """As a kill does, it passes every `except Exception`."""
+from support.verbs.scripted_runner import Killed
 
 
 @pytest.fixture
@@ -181,21 +178,26 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     assert read_announced_timeouts(home.lineage(lineage).announced_timeouts) == {"web": 60_000, "shop": 5_000}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("reached", [OperationStage.STOPPED, OperationStage.SEEDED, OperationStage.TAKEN_BACK])
-def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
-    restored: Restored, reached: OperationStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def kill_after(reached: OperationStage, restored: Restored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a restore die as soon as its record says that it is so far."""
 
     def die(home: object, record: OperationRecord) -> None:
         write_unless_abandoned(restored.stage.stream_home, record)
         if record.step is reached:
             raise Killed
 
-    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
-    with pytest.raises(Killed):
-        restored.restore()
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr("sessionizer.control.operation.write_unless_abandoned", die)
+        with pytest.raises(Killed):
+            restored.restore()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reached", [OperationStage.STOPPED, OperationStage.SEEDED, OperationStage.TAKEN_BACK])
+def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
+    restored: Restored, reached: OperationStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_after(reached, restored, monkeypatch)
     home = restored.stage.stream_home
     assert restored.stage.lineage == restored.before
     with pytest.raises(OperationPending):
@@ -289,15 +291,7 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
         message = "source away"
         raise OSError(message)
 
-    def die(home: object, record: OperationRecord) -> None:
-        write_unless_abandoned(restored.stage.stream_home, record)
-        if record.step is OperationStage.TAKEN_BACK:
-            raise Killed
-
-    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
-    with pytest.raises(Killed):
-        restored.restore()
-    monkeypatch.undo()
+    kill_after(OperationStage.TAKEN_BACK, restored, monkeypatch)
     monkeypatch.setattr(runner, "examine", fail)
     with pytest.raises(OSError, match="source away"):
         restored.restore()

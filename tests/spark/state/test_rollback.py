@@ -19,8 +19,9 @@ from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.reseeded_stream import Killed, reseed
+from support.verbs.reseeded_stream import reseed
 from support.verbs.scene_verbs import approved
+from support.verbs.scripted_runner import Killed
 
 
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:

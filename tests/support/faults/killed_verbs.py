@@ -27,7 +27,7 @@ from sessionizer.spark.sinks import write
 from sessionizer.spark.state import erasing
 from sessionizer.spark.state.restores import table_rows
 from support.expected.file_accesses import settled_digest
-from support.verbs.scripted_runner import lose_lease
+from support.verbs.scripted_runner import Killed, lose_lease
 
 Result = TypeVar("Result")
 _NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))
@@ -47,10 +47,6 @@ _OF_NO_CONSEQUENCE: Final = re.compile(r"control/lease|punctuations/|open_sessio
 
 _MOST_AT_ONE_PLACE: Final = 8
 """Looks at the lease from one line: a new lineage has six steps."""
-
-
-class Killed(BaseException):
-    """What a process dies of that gets no chance to clean up."""
 
 
 class KilledElsewhere(Exception):

@@ -67,12 +67,9 @@ from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
 from support.verbs.begun_restore import run_here
 from support.verbs.reseeded_stream import reader_of, seed
+from support.verbs.scripted_runner import Killed
 
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch, MigrationRefused)
-
-
-class Killed(BaseException):
-    """The end of a process that gets no chance to clean up."""
 
 
 @dataclass(slots=True)

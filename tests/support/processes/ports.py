@@ -2,9 +2,11 @@
 
 import random
 import socket
+import socketserver
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -28,6 +30,19 @@ def free_ports(count: int) -> list[int]:
 
 def free_addresses(count: int) -> list[str]:
     return [f"127.0.0.1:{port}" for port in free_ports(count)]
+
+
+@contextmanager
+def served(server: socketserver.TCPServer) -> Iterator[int]:
+    """Have ``server`` answer while the context lasts. Gives its port."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server.socket.getsockname()[1]
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def _lowest_of_connections() -> int:

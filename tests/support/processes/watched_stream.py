@@ -22,7 +22,7 @@ from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.act import Supervisor
 from support.expected.driver_statuses import Heard, recorded
 from support.expected.told_causes import WORDS, check_alert, check_record
-from support.places import REPOSITORY, SUPPORT
+from support.places import REPOSITORY
 from support.processes.driver_process import QUICK_JVM
 from support.processes.fabricated_platform import Platform
 from support.processes.file_notifier import settle_until, told
@@ -33,10 +33,6 @@ def real_driver(call: DriverCall) -> list[str]:
     """Return the command of a driver whose JVM is set up for a short life."""
     quick = f"JAVA_TOOL_OPTIONS={QUICK_JVM}"
     return ["/usr/bin/env", quick, sys.executable, str(REPOSITORY / "jobs" / "main.py"), *call.argv()]
-
-
-def scripted_driver(call: DriverCall) -> list[str]:
-    return [sys.executable, str(SUPPORT / "processes" / "scripted_driver.py"), *call.argv()]
 
 
 AS_IT_IS: Final[Mapping[str, int]] = {}

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any, Final, TypeAlias
 
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from support.places import REPOSITORY
+from support.processes.ports import served
 
 Arrived: TypeAlias = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """Values by a metric's name and its labels."""
@@ -69,14 +69,8 @@ def metrics_collector() -> Iterator[tuple[str, Arrived]]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Collect) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", got
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Collect)) as port:
+        yield f"http://127.0.0.1:{port}", got
 
 
 def board_queries(board: dict[str, Any]) -> list[str]:
@@ -120,12 +114,6 @@ def lineage_server() -> Iterator[LineageServer]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Take) as server:
-        found = LineageServer(f"http://127.0.0.1:{server.server_port}")
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield found
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Take)) as port:
+        found = LineageServer(f"http://127.0.0.1:{port}")
+        yield found

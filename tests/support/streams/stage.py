@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
+from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.roots import DataPath, control_root, data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.kept_spec import LineageSpec, write_lineage_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import find_stream
@@ -135,6 +136,11 @@ class Stage:
         lineage = self.lineage
         assert lineage, "the stream never started"
         return self.stream_home.checkpoint(lineage)
+
+    def record_spec(self) -> None:
+        """Note the spec in the record of the active lineage, as a driver does that starts with it."""
+        assert self.lineage
+        write_lineage_spec(self.stream_home, self.lineage, new_record(self.stream_home, self.spec()))
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
         text = yaml.safe_dump({**spec, "name": self.name}, sort_keys=False)

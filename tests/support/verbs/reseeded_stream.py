@@ -68,10 +68,6 @@ def reseed(spark: SparkSession, stage: Stage, partitions: int = 2, canary: Canar
     return new.activate()
 
 
-class Killed(BaseException):
-    """What a process dies of that gets no chance to clean up."""
-
-
 def tell_reseeded(
     spark: SparkSession,
     log: Log,

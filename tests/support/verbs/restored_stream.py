@@ -10,11 +10,9 @@ from pyspark.sql import SparkSession
 
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.core.definition.event import Batch
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import read_approved
-from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.restores import Restore, RestorePlan
@@ -60,7 +58,7 @@ class Restored:
     ) -> Restored:
         home, lineage = stage.stream_home, stage.lineage
         assert lineage
-        write_lineage_spec(home, lineage, new_record(home, stage.spec()))
+        stage.record_spec()
         committed, asked = read_committed_batch(home, batch_id), SavepointRequest(home.savepoints, "tests", "middle")
         if native:
             make_native_savepoint(home, committed, asked, lambda _: None)

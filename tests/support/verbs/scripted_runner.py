@@ -27,6 +27,10 @@ from sessionizer.state.restores.ranges import Replay
 from sessionizer.stream_spec.effect import Verdict
 
 
+class Killed(BaseException):
+    """What a process dies of that gets no chance to clean up: no `except Exception` sees it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Do(Step):
     """Whatever the test does."""

@@ -4,7 +4,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -39,6 +39,7 @@ from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import begun_restore, write_operation
 
+pytestmark = pytest.mark.usefixtures("no_spark")
 COMMANDS = {
     "restore": ("monday",),
     "rollback": (),
@@ -58,14 +59,6 @@ WITHOUT_SPEC = {"rollback", "restore"}
 IN_PLACE = {"apply", "upgrade"}
 """Commands that read the newest batch first, because they may need no new lineage."""
 DIGEST = "0123456789abcdef"
-
-
-@pytest.fixture(autouse=True)
-def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(*_: object, **__: object) -> NoReturn:
-        pytest.fail("Spark was started")
-
-    monkeypatch.setattr("sessionizer.cli.terminal.start_spark", start)
 
 
 @pytest.fixture

@@ -36,12 +36,7 @@ from sessionizer.state.commands.steps import (
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
 from support.streams.drawn_logs import drawn_cases
-from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, plans, upgrade_decision
-
-
-class Killed(BaseException):
-    """Nothing runs after it."""
-
+from support.verbs.scripted_runner import DIGEST, Killed, ScriptedRunner, lose_lease, plans, upgrade_decision
 
 CASES = [(case, step) for case, (_, steps, _) in plans().items() for step in range(len(steps))]
 

@@ -22,7 +22,7 @@ from sessionizer.errors import DamagedFile, DriverStillRuns, LeaseHeld, LeaseLos
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import folder_digest
 from support.verbs.begun_restore import begun_restore, write_operation
-from support.verbs.scripted_runner import lose_lease
+from support.verbs.scripted_runner import Killed, lose_lease
 
 VERB, DIGEST = "rescale", "0123456789abcdef"
 
@@ -50,10 +50,6 @@ def run(home: StreamHome, work: Callable[[Operation, Lease], None], wait_s: floa
     with hold_lease(home, job_of(operation), wait_s, lambda _: None) as lease:
         operation.permit = lease.check
         work(operation, lease)
-
-
-class Killed(BaseException):
-    """Nothing runs after it."""
 
 
 def finish(operation: Operation, _: Lease) -> None:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
@@ -49,15 +49,8 @@ from support.fixtures.reviewed import Reviewed
 from support.places import mounted
 from support.streams.stage import clicks_spec
 
+pytestmark = pytest.mark.usefixtures("no_spark")
 TYPES = {name: ["string"] for name in ("type", "page", "device")} | {"amount": ["double"]}
-
-
-@pytest.fixture(autouse=True)
-def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(*_: object, **__: object) -> NoReturn:
-        pytest.fail("Spark was started")
-
-    monkeypatch.setattr("sessionizer.cli.terminal.start_spark", start)
 
 
 @pytest.fixture

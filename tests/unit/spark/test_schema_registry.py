@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
-from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from sessionizer.spark.ingest.kafka_values.registry import (
 )
 from sessionizer.stream_spec.document.source import KafkaSource, Registry, ValueSchema
 from sessionizer.stream_spec.schema_columns import protobuf_columns
+from support.processes.ports import served
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.spec_folder import EXAMPLES, values_of
 
@@ -149,10 +149,8 @@ def proxy() -> Iterator[tuple[str, list[bytes]]]:
             with suppress(OSError):
                 self.wfile.write(said[0])
 
-    with ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", said
-        server.shutdown()
+    with served(ThreadingTCPServer(("127.0.0.1", 0), Answer)) as port:
+        yield f"http://127.0.0.1:{port}", said
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)

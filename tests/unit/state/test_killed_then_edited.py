@@ -38,7 +38,7 @@ from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
 from support.streams.drawn_logs import drawn_cases
-from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, plans
+from support.verbs.scripted_runner import DIGEST, Killed, ScriptedRunner, lose_lease, plans
 
 OTHER = "f" * 16
 SINK = {"sink": {"path": None}, "source": {"format": "files", "path": "feed"}}
@@ -49,10 +49,6 @@ POINTS = [
     for number, step in enumerate(steps)
     for is_noted in (False, True)[: 2 if step.noted else 1]
 ]
-
-
-class Killed(BaseException):
-    """Nothing runs after it."""
 
 
 @dataclass

@@ -42,6 +42,7 @@ from sessionizer.state.lineages.state_transfer import (
 from support.fixtures.reviewed import Reviewed
 from support.places import opened
 from support.verbs.begun_restore import write_operation
+from support.verbs.scripted_runner import Killed
 
 
 def test_groups_that_hold_the_same_agree() -> None:
@@ -151,10 +152,6 @@ def test_what_was_rolled_back_before_its_first_batch_is_kept(tmp_path: Path) -> 
     done = new_operation(home, "rescale", "ab", "ann", (active, 41))
     write_operation(home, replace(done, lineage_to=left, outcome=Ending.DONE))
     assert find_abandoned_lineages(home) == []
-
-
-class Killed(BaseException):
-    """As a kill does, it passes every `except Exception`."""
 
 
 def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_finishes(

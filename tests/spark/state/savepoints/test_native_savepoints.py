@@ -15,14 +15,12 @@ from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.plain_values import format_value, plain_values
 from sessionizer.core.wire.alignment import unfit
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.roots import DataPath, add_scheme, folder_at, uri_of
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
@@ -64,8 +62,7 @@ def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     files = write_click_files(stage.feed, FILES, rate=6)
     with temporary_settings(spark, {DELTAS_UNTIL_SNAPSHOT: "4"}):
         catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    stage.record_spec()
     return stage, files
 
 
@@ -173,8 +170,7 @@ def stage(spark: SparkSession, tmp_path: Path) -> Stage:
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, 2, rate=6)
     catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    stage.record_spec()
     return stage
 
 
@@ -261,8 +257,7 @@ def stage_of_types_in_a_savepoint(spark: SparkSession, tmp_path: Path) -> Stage:
     stage.write_spec(spec(-1))
     send(stage, "late")
     catch_up(spark, stage)
-    assert stage.lineage
-    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    stage.record_spec()
     return stage
 
 

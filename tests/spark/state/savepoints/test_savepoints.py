@@ -17,12 +17,10 @@ from pyspark.sql import SparkSession
 from sessionizer.checkpoint.log_entries import EVENTS, commit_log, read_last_commit, read_planned_batch
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import cut, sessionize
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
-from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.contents_reader import compare_states
 from sessionizer.spark.state.open_events import reading_state
@@ -40,6 +38,7 @@ from support.places import opened
 from support.processes.in_process import catch_up
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.scripted_runner import Killed
 
 STEPS = ["begun", "logs of the key groups", "state", "open events", "seen files", "manifest"]
 
@@ -62,9 +61,7 @@ def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> S
     stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
     files = write_click_files(stage.feed, 4, rate=12)
     catch_up(spark, stage)
-    home, lineage = stage.stream_home, stage.lineage
-    assert lineage
-    write_lineage_spec(home, lineage, new_record(home, stage.spec()))
+    stage.record_spec()
     return Streamed(stage, files)
 
 
@@ -220,14 +217,10 @@ def test_what_is_complete_is_not_made_again(
 # What is cut short
 
 
-class KilledError(BaseException):
-    """As SIGKILL: nothing of ours runs after it."""
-
-
 def kill_at(step: str) -> Callable[[str], None]:
     def after(done: str) -> None:
         if done == step:
-            raise KilledError
+            raise Killed
 
     return after
 
@@ -244,7 +237,7 @@ def forget_maker(home: SavepointHome) -> None:
 def test_one_that_is_killed_at_any_step_is_told_and_made_again(
     spark: SparkSession, streamed: Streamed, tmp_path: Path, step: str
 ) -> None:
-    with pytest.raises(KilledError):
+    with pytest.raises(Killed):
         save(spark, streamed, "a", folder=tmp_path, after=kill_at(step))
     found = savepoint_of(tmp_path, "a", epoch_ms())
     if step == STEPS[-1]:

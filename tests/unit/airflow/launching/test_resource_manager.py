@@ -1,7 +1,6 @@
 """Who is asked about drivers in YARN, and what becomes of those that do not answer."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +26,7 @@ from sessionizer_airflow.launching.yarn import (
 )
 from support.fixtures.reviewed import Reviewed
 from support.processes.hadoop_daemon import write_settings
-from support.processes.ports import free_addresses
+from support.processes.ports import free_addresses, served
 
 RM = "yarn.resourcemanager"
 PAIR = {f"{RM}.ha.enabled": "true", f"{RM}.ha.rm-ids": "rm1, rm2"}
@@ -140,12 +139,8 @@ def serving(code: int, state: str = "ACTIVE") -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Answers)) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 STATUS = """WARNING: Using incubator modules: jdk.incubator.vector

@@ -1,4 +1,4 @@
-"""Checkpoints that no command needs go after their time. The records of their lineages stay."""
+"""Time for which old files of the tables stay, and checkpoints that no command needs."""
 
 import json
 from pathlib import Path
@@ -7,19 +7,26 @@ import pytest
 
 from sessionizer.checkpoint.log_entries import commit_log, offset_log
 from sessionizer.errors import NoWayBack
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.compaction.plan import (
+    NeededVersion,
     OldCheckpoint,
+    decide_retention,
+    find_needed_versions,
     judge_checkpoint,
     judge_checkpoints,
     remove_checkpoint,
 )
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages, origins_of, way_back
+from sessionizer.state.savepoints.listing import list_savepoints
+from support.checkpoints.fabricated_checkpoints import begin, fabricate
 from support.places import opened
 
-DAY = 86_400_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
 NOW = 100 * DAY
 KEEP = 7 * DAY
 
@@ -134,3 +141,39 @@ def test_a_new_one_that_has_no_batch_yet_stays(home: StreamHome) -> None:
     for_nothing = StreamHome.of(home.platform, "never_ran")
     for_nothing.prepare()
     assert judge_checkpoints(for_nothing, KEEP, NOW) == []
+
+
+def days_ago(**savepoints: int) -> list[NeededVersion]:
+    return [NeededVersion(name, NOW - days * DAY) for name, days in savepoints.items()]
+
+
+@pytest.mark.parametrize(
+    ("keep", "needed", "hours", "short", "out_of_reach"),
+    [
+        (7 * DAY, days_ago(), 168, False, ()),
+        (7 * DAY, days_ago(young=2), 168, False, ()),
+        (7 * DAY, days_ago(old=12, young=2), 12 * 24 + 1, False, ()),
+        (7 * DAY, days_ago(ancient=31, old=12), 12 * 24 + 1, False, ("ancient",)),
+        (7 * DAY, days_ago(ancient=31), 168, False, ("ancient",)),
+        (40 * DAY, days_ago(ancient=31), 40 * 24, False, ("ancient",)),
+        (2 * DAY, days_ago(), 48, True, ()),
+        (2 * DAY, days_ago(young=3), 73, True, ()),
+        (2 * DAY, days_ago(old=12), 12 * 24 + 1, False, ()),
+        (HOUR + 1, days_ago(), 2, True, ()),
+    ],
+)
+def test_it_is_the_longer_of_the_two_within_the_log(
+    *, keep: int, needed: list[NeededVersion], hours: int, short: bool, out_of_reach: tuple[str, ...]
+) -> None:
+    retention = decide_retention(keep, needed, NOW)
+    assert (retention.hours, retention.is_short, retention.out_of_reach) == (hours, short, out_of_reach)
+
+
+def test_what_is_made_just_now_counts_and_what_is_of_no_use_does_not(tmp_path: Path) -> None:
+    folder = StreamHome.of(tmp_path, "clicks").savepoints
+    fabricate(folder, "complete")
+    begin(folder, "being-made")
+    damaged = fabricate(folder, "damaged")
+    opened(damaged.manifest).write_text("{")
+    opened(damaged.begun).unlink()
+    assert [each.id for each in find_needed_versions(list_savepoints(folder, epoch_ms()))] == ["complete", "being-made"]
