@@ -18,6 +18,7 @@ from sessionizer.cli.app import app
 from sessionizer.home.record_file import ControlFile, LineageFile
 from sessionizer.home.stream_home import Below, LineageHome
 from sessionizer.launch.installation import jar_folder
+from sessionizer.stream_spec.document.names import variable_of
 from sessionizer.stream_spec.spec_text import stream_schema
 from support.places import REPOSITORY
 from support.record_files import record_files
@@ -366,7 +367,7 @@ def test_a_decision_names_only_what_is_there() -> None:
         ("DriverLopp", ["DriverLopp"]),
         ("core.wire.rows.REVISION", []),
         ("state.beginning.reading", ["state.beginning.reading"]),
-        ("SESSIONIZER_HOUSE", ["SESSIONIZER_HOUSE"]),
+        (variable_of("house"), [variable_of("house")]),
         ("tests/unit/control", []),
         ("control/rooms", ["control/rooms"]),
         ("lineages.json", ["lineages.json"]),
@@ -376,10 +377,15 @@ def test_a_name_that_is_not_there_is_found(quoted: str, unknown: list[str]) -> N
     assert list(unknown_names(quoted)) == unknown
 
 
-def test_a_decision_has_a_short_title_that_its_file_and_the_index_repeat() -> None:
+MOST_WORDS: Final = 450
+
+
+def test_a_decision_is_short_and_its_file_and_the_index_repeat_its_title() -> None:
     index = (REPOSITORY / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
     for page in DECISIONS:
-        number, _, title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(": ")
+        text = page.read_text(encoding="utf-8")
+        number, _, title = text.partition("\n")[0].removeprefix("# ").partition(": ")
+        assert len(re.findall(r"[^\s|]+", text)) <= MOST_WORDS, page.name
         slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"['`]", "", title.lower()))
         assert (page.stem, len(title.split()) <= 8) == (f"{number}-{slug}", True)
         assert f"- [{number}]({page.name}) {title}\n" in index
