@@ -51,7 +51,7 @@ QUICK: Final = replace(
 )
 EVEN: Final = 0.2
 """Largest deviation of an executor's share from the mean that counts as even, as a part of the mean."""
-JUDGED: Final = ("tasks", "shuffle_read_bytes", "shuffle_written_bytes", "state_rows", "open_sessions")
+JUDGED: Final = ("tasks", "shuffle_read_bytes", "shuffle_written_bytes", "open_sessions")
 
 SHOWN: Final = {
     "tasks": ("tasks", 1),
@@ -59,7 +59,6 @@ SHOWN: Final = {
     "shuffle_read_bytes": ("read kB", 1_000),
     "shuffle_written_bytes": ("written kB", 1_000),
     "state_partitions": ("partitions", 1),
-    "state_rows": ("state rows", 1),
     "open_sessions": ("open sessions", 1),
 }
 """Titles and units of the columns."""

@@ -52,7 +52,6 @@ def read(job: dict[str, Any], folder: Path, part: str, number: int) -> dict[str,
         "started_ms": began_ms,
         "ended_ms": ended_ms,
         "durations_ms": {},
-        "state_rows": 0,
         "state_bytes": 0,
         "state_metrics": {},
     }

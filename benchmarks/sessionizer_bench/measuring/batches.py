@@ -7,7 +7,7 @@ from statistics import mean, median
 from typing import Any
 
 Batch = dict[str, Any]
-"""A batch with data: id, rows, started_ms, ended_ms (epoch), durations_ms, state_rows, state_bytes."""
+"""A batch with data: id, rows, started_ms, ended_ms (epoch), durations_ms, state_bytes."""
 
 
 def parse_batches(updates: list[dict[str, Any]]) -> list[Batch]:
@@ -26,7 +26,6 @@ def _batch(update: dict[str, Any]) -> Batch:
         "started_ms": started_ms,
         "ended_ms": started_ms + update["durationMs"]["triggerExecution"],
         "durations_ms": update["durationMs"],
-        "state_rows": state.get("numRowsTotal", 0),
         "state_bytes": metrics.get("rocksdbSstFileSize", 0),
         "state_metrics": metrics,
     }
@@ -68,7 +67,6 @@ def summary(batches: list[Batch], uncounted: int) -> dict[str, Any]:
         "batch_ms": times,
         "phases_ms": mean_phases(steady),
         "first_batch_ms": counted[0]["ended_ms"] - counted[0]["started_ms"],
-        "state_rows": counted[-1]["state_rows"],
         "state_bytes": counted[-1]["state_bytes"],
     }
 

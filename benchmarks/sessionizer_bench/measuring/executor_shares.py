@@ -16,8 +16,8 @@ from sessionizer_bench.measuring.event_log import BATCH
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-STATE_ROWS: Final = "number of total state rows"
-"""Spark's name of the metric of state rows, which only tasks with state have."""
+OF_STATE: Final = "number of updated state rows"
+"""Spark's name of a metric that only tasks with state have."""
 
 
 @dataclass(slots=True)
@@ -30,16 +30,15 @@ class Share:
     shuffle_read_bytes: int = 0
     shuffle_written_bytes: int = 0
     state_partitions: int = 0
-    state_rows: int = 0
     open_sessions: int = 0
 
 
 @dataclass(slots=True)
 class Reading:
-    """The contents of a log: shares by executor, and the last executor and rows of each partition of the state."""
+    """The contents of a log: shares by executor, and the last executor of each partition of the state."""
 
     shares: dict[str, Share] = field(default_factory=lambda: defaultdict(Share))
-    state: dict[int, tuple[str, int]] = field(default_factory=dict)
+    state: dict[int, str] = field(default_factory=dict)
     stateful_moves: int = 0
 
 
@@ -74,20 +73,18 @@ def _count(reading: Reading, event: dict[str, Any]) -> None:
     read = metrics["Shuffle Read Metrics"]
     share.shuffle_read_bytes += read["Remote Bytes Read"] + read["Local Bytes Read"]
     share.shuffle_written_bytes += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-    rows = [one["Update"] for one in info["Accumulables"] if one.get("Name") == STATE_ROWS and "Update" in one]
-    if rows:
+    if any(one.get("Name") == OF_STATE for one in info["Accumulables"]):
         share.stateful_tasks += 1
         partition = info["Partition ID"]
         before = reading.state.get(partition)
-        reading.stateful_moves += before is not None and before[0] != info["Executor ID"]
-        reading.state[partition] = info["Executor ID"], int(rows[0])
+        reading.stateful_moves += before is not None and before != info["Executor ID"]
+        reading.state[partition] = info["Executor ID"]
 
 
 def _place(reading: Reading, open_in: Mapping[int, int]) -> None:
-    for partition, (executor, rows) in reading.state.items():
+    for partition, executor in reading.state.items():
         share = reading.shares[executor]
         share.state_partitions += 1
-        share.state_rows += rows
         share.open_sessions += open_in[partition]
 
 

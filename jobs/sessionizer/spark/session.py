@@ -75,6 +75,8 @@ THROUGHPUT: dict[str, str] = {
     # a query that is cut off has so long to end; by default it is waited for without end
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.streaming.stateStore.rocksdb.compression": "lz4",
+    # to count the rows, each append to a list would read the whole list first, which is a group's log
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # cheaper to write than Spark's default INT96, which no other engine writes any more
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # one batch runs some 80 generated classes; Spark's cache of 100 is four of 25, and one that overflows misses always

@@ -1,6 +1,8 @@
-"""The clock that a batch's rows are judged by: in the code that Spark generates, and the same in a replay."""
+"""What is the same in each batch: the code that Spark generates, the clock in a replay, what an append reads."""
 
+import json
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, cast
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from support.processes.driver_process import DriverProcess
 from support.streams.stage import Stage
 
 EPOCH_MS = 1_767_225_600_000
+EVENT_BYTES = 100_000
 
 
 @pytest.fixture
@@ -53,6 +56,24 @@ def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec
     query.start(evaluate, tmp_path / "checkpoint", every_ms=None).awaitTermination()
     assert len(compiled) >= 5
     assert compiled[4] == compiled[1]
+
+
+def test_an_append_reads_nothing_of_the_log_that_it_is_appended_to(
+    spark: SparkSession, spec: StreamSpec, tmp_path: Path
+) -> None:
+    mapping = {**spec.mapping.model_dump(exclude_unset=True), "payload": {"text": "v"}}
+    source = {**spec.source.model_dump(exclude_unset=True), "columns": "k string, t bigint, v string"}
+    spec = StreamSpec.model_validate({"name": "s", "source": source, "mapping": mapping})
+    for second in range(5):
+        event = {"k": "a", "t": EPOCH_MS + second * 1000, "v": token_hex(EVENT_BYTES // 2)}
+        (tmp_path / "in" / f"{second}.json").write_text(f"{json.dumps(event)}\n")
+    (punctuations := tmp_path / "punctuations").mkdir()
+    query = session_query(spark, spec, read_guarded_source(spark, spec, tmp_path), punctuations)
+    running = query.start(lambda emitted, _: emitted.foreach(print), tmp_path / "checkpoint", every_ms=None)
+    running.awaitTermination()
+    read = [batch.stateOperators[0].customMetrics["rocksdbTotalBytesRead"] for batch in running.recentProgress]
+    assert len(read) >= 5
+    assert max(read[:5]) < EVENT_BYTES // 2  # the log is a multiple of it, and Zstandard takes at most half
 
 
 @pytest.mark.usefixtures("five_files")

@@ -15,7 +15,7 @@ from sessionizer_bench.data.live import EVENTS_PER_SECOND, EVENTS_PER_VISIT, TIM
 from sessionizer_bench.data.soak_feed import SoakFeed
 from sessionizer_bench.live_savepoints import AS_IT_IS, lines
 from sessionizer_bench.measuring.event_log import BATCH
-from sessionizer_bench.measuring.executor_shares import STATE_ROWS, furthest_from_even, open_of_partition, shares
+from sessionizer_bench.measuring.executor_shares import OF_STATE, furthest_from_even, open_of_partition, shares
 from sessionizer_bench.measuring.latency import latencies
 from sessionizer_bench.measuring.live_batches import Span, Taken, p95, p95_of_period, quantile
 from sessionizer_bench.measuring.soak_figures import compare_tables, slopes
@@ -66,13 +66,13 @@ def job(batch: int, *stages: int) -> dict[str, Any]:
     return {"Event": "SparkListenerJobStart", "Properties": {BATCH: str(batch)}, "Stage IDs": list(stages)}
 
 
-def task(stage: int, executor: str, partition: int, state_rows: int | None = None) -> dict[str, Any]:
+def task(stage: int, executor: str, partition: int, *, of_state: bool = False) -> dict[str, Any]:
     metrics = {
         "Executor Run Time": 10,
         "Shuffle Read Metrics": {"Remote Bytes Read": 1, "Local Bytes Read": 2},
         "Shuffle Write Metrics": {"Shuffle Bytes Written": 5},
     }
-    accumulables = [] if state_rows is None else [{"Name": STATE_ROWS, "Update": str(state_rows)}]
+    accumulables = [{"Name": OF_STATE, "Update": "7"}] if of_state else []
     info = {"Executor ID": executor, "Partition ID": partition, "Accumulables": accumulables}
     return {"Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task Info": info, "Task Metrics": metrics}
 
@@ -82,13 +82,13 @@ LOG: list[dict[str, Any]] = [
     {"Event": "SparkListenerJobStart", "Properties": None, "Stage IDs": [0]},
     task(0, "0", 0),
     job(0, 1),
-    task(1, "0", 0, state_rows=7),
+    task(1, "0", 0, of_state=True),
     job(1, 2),
-    task(2, "0", 0, state_rows=8),
-    task(2, "1", 1, state_rows=3),
+    task(2, "0", 0, of_state=True),
+    task(2, "1", 1, of_state=True),
     job(2, 3),
-    task(3, "1", 0, state_rows=9),
-    task(3, "1", 1, state_rows=4),
+    task(3, "1", 0, of_state=True),
+    task(3, "1", 1, of_state=True),
 ]
 
 
@@ -102,7 +102,7 @@ def test_the_state_is_where_its_last_task_was() -> None:
     reading = shares(LOG, 1, [10, 20], 2)
     assert reading.stateful_moves == 1
     share = reading.shares["1"]
-    assert (share.state_partitions, share.state_rows, share.open_sessions) == (2, 13, 30)
+    assert (share.state_partitions, share.open_sessions) == (2, 30)
     assert reading.shares["0"].state_partitions == 0
 
 

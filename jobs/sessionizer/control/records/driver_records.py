@@ -77,7 +77,6 @@ class Heartbeat(JsonRecord):
     heaviest_group: int | None = _figure(page="group")
     heaviest_group_bytes: int | None = _figure(page="group_bytes")
     """Decoded bytes of that key group's open events, the largest of all groups."""
-    state_rows: int | None = _figure(metric="state_rows")
     state_bytes: int | None = _figure(metric="state_bytes", page="state_bytes")
     late: int | None = _figure(metric="late_events_total")
     """Late events since the driver started."""

@@ -241,7 +241,6 @@ class HeartbeatWriter:
             rows_per_second=round(source.processedRowsPerSecond, 1),
             watermark_ms=watermark,
             watermark_lag_ms=now - watermark if watermark else None,
-            state_rows=state.numRowsTotal,
             state_bytes=state.memoryUsedBytes + int(state.customMetrics.get("rocksdbSstFileSize", 0)),
             source_lag=None if behind is None else int(float(behind)),  # in the partition furthest behind
             progress_at=now,
