@@ -11,7 +11,6 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, Vacancy, is_alive
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.stream_home import StreamHome
@@ -21,7 +20,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.driver_statuses import Heard, launched, recorded
+from support.expected.driver_statuses import Heard, launched, recorded, works
 from support.processes import fake_cluster
 from support.processes.ports import eventually
 
@@ -79,11 +78,6 @@ def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> 
         )
 
     return build
-
-
-def works(home: StreamHome, uid: str) -> bool:
-    beat = HEARTBEAT_FILE.of(home).read()
-    return beat is not None and beat.uid == uid and beat.batch_id is not None
 
 
 def launch_and_wait(supervisor: Supervisor) -> str:

@@ -4,7 +4,6 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +21,11 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall
-from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
-from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.driver_statuses import Heard, recorded, works
+from support.expected.driver_statuses import recorded, works
 from support.fixtures.supervisor import scripted_command
 from support.places import SUPPORT
 from support.processes.ports import eventually
@@ -37,7 +34,16 @@ from support.verbs.begun_restore import write_operation
 LOGS = SUPPORT / "start_logs"
 
 
-def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: Heard) -> None:
+def driven_by(command: Callable[..., list[str]], new_supervisor: Callable[[], Supervisor]) -> Callable[[], Supervisor]:
+    def build() -> Supervisor:
+        supervisor = new_supervisor()
+        supervisor.drivers.launcher = LocalLauncher(command)
+        return supervisor
+
+    return build
+
+
+def test_exit_record_that_knows_better_is_believed(home: StreamHome, new_supervisor: Callable[[], Supervisor]) -> None:
     log = (LOGS / "no_workers.log").as_posix()
 
     def command(call: object) -> list[str]:
@@ -46,27 +52,7 @@ def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: P
         return ["cat", log]
 
     with pytest.raises(SupervisionEnded, match="InvalidSpec: gap is 'x'"):
-        _settle_until_the_end(_supervisor(home, tmp_path, said, command))
-
-
-def _supervisor(
-    home: StreamHome, tmp_path: Path, said: Heard, command: Callable[..., list[str]]
-) -> Callable[[], Supervisor]:
-    return lambda: Supervisor(
-        stream="clicks",
-        home=home,
-        folders=Folders(home=tmp_path, streams=tmp_path),
-        launcher=LocalLauncher(command),
-        policy=SupervisionPolicy(),
-        say=said,
-    )
-
-
-def _settle_until_the_end(new_supervisor: Callable[[], Supervisor]) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        new_supervisor().settle()
-        time.sleep(0.1)
+        settle_until(lambda: False, driven_by(command, new_supervisor))
 
 
 COMMAND = "restore-20261127T125959-7abb4e"
@@ -161,12 +147,7 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
             (home.platform / "behaviour").write_text("steady")
         return scripted_command(call)
 
-    def build() -> Supervisor:
-        supervisor = new_supervisor()
-        supervisor.drivers.launcher = LocalLauncher(command)
-        return supervisor
-
-    settle_until(lambda: works(home), build)
+    settle_until(lambda: works(home), driven_by(command, new_supervisor))
     canary = read_canary(home, after)
     assert canary is not None
     assert (canary.outcome, canary.goes_back, canary.before) == (CanaryOutcome.FAILED, True, before)

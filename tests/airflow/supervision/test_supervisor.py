@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +16,6 @@ from airflow._shared.listeners.spec import taskinstance
 from airflow.listeners.spec import dagrun
 
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
     LAUNCH_FILE,
@@ -45,7 +44,7 @@ from sessionizer_airflow.operators import desired_state as user_kill
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait, read_situation
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.driver_statuses import recorded
+from support.expected.driver_statuses import recorded, works
 from support.fixtures.supervisor import behave, patient
 from support.processes.ports import eventually, known
 
@@ -68,16 +67,11 @@ def killed(state: str | None) -> Any:
     )
 
 
-def has_batch(home: StreamHome, uid: str) -> bool:
-    beat = HEARTBEAT_FILE.of(home).read()
-    return beat is not None and beat.uid == uid and beat.batch_id is not None
-
-
 def launch_and_wait(supervisor: Supervisor) -> str:
     supervisor.take_over()
     decision = supervisor.settle()
     assert isinstance(decision, Adopt)
-    eventually(lambda: has_batch(supervisor.home, decision.uid))
+    eventually(lambda: works(supervisor.home, decision.uid))
     return decision.uid
 
 
@@ -307,14 +301,18 @@ def test_a_mark_makes_no_home(
     assert said in caplog.text
 
 
+def call(spec: ModuleType, hook: str, **told: Any) -> None:
+    listeners = ListenerManager()  # type: ignore[no-untyped-call]
+    listeners.add_hookspecs(spec)
+    listeners.add_listener(listener)  # type: ignore[no-untyped-call]
+    getattr(listeners.hook, hook)(**told)
+
+
 def emit(home: StreamHome, state: str, previous: str | None, operator: str) -> None:
     """Call our listener as Airflow does."""
-    listeners = ListenerManager()  # type: ignore[no-untyped-call]
-    listeners.add_hookspecs(taskinstance)
-    listeners.add_listener(listener)  # type: ignore[no-untyped-call]
     task = SimpleNamespace(dag_id=f"{home.name}.supervise", task_id="supervise", run_id=RUN, operator=operator)
     error = {"error": "set by hand"} if state == "failed" else {}
-    getattr(listeners.hook, f"on_task_instance_{state}")(previous_state=previous, task_instance=task, **error)
+    call(taskinstance, f"on_task_instance_{state}", previous_state=previous, task_instance=task, **error)
 
 
 @pytest.mark.parametrize("state", ["failed", "success"])
@@ -342,12 +340,9 @@ def test_a_mark_on_a_run_of_the_past_stops_nothing(home: StreamHome, monkeypatch
 
 
 def emit_of_run(home: StreamHome, state: str, msg: str, operator: str) -> None:
-    listeners = ListenerManager()  # type: ignore[no-untyped-call]
-    listeners.add_hookspecs(dagrun)
-    listeners.add_listener(listener)  # type: ignore[no-untyped-call]
     dag = SimpleNamespace(tasks=[SimpleNamespace(task_type=operator)])
     run = SimpleNamespace(dag_id=f"{home.name}.supervise", run_id=RUN, dag=dag)
-    getattr(listeners.hook, f"on_dag_run_{state}")(dag_run=run, msg=msg)
+    call(dagrun, f"on_dag_run_{state}", dag_run=run, msg=msg)
 
 
 def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:

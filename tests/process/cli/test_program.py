@@ -170,28 +170,30 @@ def _take_the_lease_and_die(root: Path) -> None:
     acquire(StreamHome(root), "driver-1")
 
 
-def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
+@pytest.fixture
+def vanished(platform: Platform) -> StreamHome:
+    """A stream whose driver has died with the lease."""
     home = platform.add("visits")
     home.prepare()
     driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
     driver.start()
     driver.join()
+    return home
+
+
+@pytest.mark.usefixtures("vanished")
+def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
     result = platform.call("status")
     assert "VANISHED" in result.stdout
     assert "To resume: `sessionizer run visits`" in result.stdout
 
 
-def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
-    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
-    driver.start()
-    driver.join()
+def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform, vanished: StreamHome) -> None:
     record = SupervisionRecord(
         failures=1, last_failure="driver driver-1 was replaced: silent for 160 s", cause="hung", remedy=HUNG.remedy,
         counted_uid="driver-1", last_failure_ms=epoch_ms() - HOUR, restart_at=epoch_ms() - HOUR,
     )  # fmt: skip
-    SUPERVISION_FILE.of(home).write(record)
+    SUPERVISION_FILE.of(vanished).write(record)
     shown = platform.call("status").stdout
     assert f"driver-1 was replaced: silent for 160 s. Another one follows → {HUNG.remedy}" in shown
 

@@ -63,6 +63,14 @@ def _race(homes: list[StreamHome], racer: int, barrier: Barrier, winners: Simple
     barrier.wait(timeout=60)
 
 
+def _run_all(racers: list[ForkProcess]) -> None:
+    for process in racers:
+        process.start()
+    for process in racers:
+        process.join()
+    assert [process.exitcode for process in racers] == [0] * RACERS
+
+
 def _leave_dead_holder(home: StreamHome) -> None:
     mine = this_process()
     assert mine.started is not None
@@ -78,11 +86,7 @@ def test_of_several_that_start_together_exactly_one_wins(control: ControlPath, t
             _leave_dead_holder(home)
     barrier, winners = _FORK.Barrier(RACERS), _FORK.SimpleQueue()
     racers = [_FORK.Process(target=_race, args=(homes, racer, barrier, winners)) for racer in range(RACERS)]
-    for process in racers:
-        process.start()
-    for process in racers:
-        process.join()
-    assert [process.exitcode for process in racers] == [0] * RACERS
+    _run_all(racers)
     won = []
     while not winners.empty():
         won.append(winners.get()[0])
@@ -108,11 +112,7 @@ def test_holders_never_overlap_while_tokens_are_pruned(home: StreamHome, monkeyp
     monkeypatch.setattr(lease_ledger, "KEPT_TOKENS", 1)
     turns = 60 if home.control_root is None else 12
     racers = [_FORK.Process(target=_take_turns, args=(home, racer, turns)) for racer in range(RACERS)]
-    for process in racers:
-        process.start()
-    for process in racers:
-        process.join()
-    assert [process.exitcode for process in racers] == [0] * RACERS
+    _run_all(racers)
     assert highest_token(home) == 2 * turns * RACERS
 
 

@@ -17,7 +17,7 @@ from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.outcome import Outcome, Session
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import NEVER_MS, Caps, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, StreamBegun
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
@@ -28,7 +28,7 @@ from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
 from support.expected.file_accesses import folder_digest, settled_digest
-from support.expected.landed import landed, plain, table_rows
+from support.expected.landed import landed, plain, session_row, table_rows
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
@@ -125,13 +125,6 @@ def assert_landed(stage: Stage, outcome: Outcome) -> None:
         if row["reason"] == "conflicting_duplicate"
     )
     assert refused == Counter(event.event_id for event in outcome.conflicting)
-
-
-def session_row(session: Session) -> tuple[Any, ...]:
-    events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
-    times = (session.started_at_ms, session.ended_at_ms)
-    reason = session.close_reason.value
-    return (session.session_id, session.key, session.client, *times, session.event_count, reason, events)
 
 
 def assert_worth_it(outcome: Outcome) -> None:

@@ -49,9 +49,11 @@ def launched(home: StreamHome) -> LaunchRecord:
     return launch
 
 
-def works(home: StreamHome) -> bool:
+def works(home: StreamHome, uid: str | None = None) -> bool:
+    """Whether the driver has a batch: that of `uid`, or the one that was launched last."""
     beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
-    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
+    wanted = uid or (launch and launch.uid)
+    return beat is not None and beat.uid == wanted and beat.batch_id is not None
 
 
 class Heard(list[str]):

@@ -121,7 +121,7 @@ def as_landed(outcome: Outcome, rows: Iterable[Row]) -> Landed:
     refused = Counter((QUARANTINE_REASONS[row.kind], _raw(row)) for row in rows if not is_valid(row))
     conflicting = Counter(("conflicting_duplicate", event.event_id) for event in outcome.conflicting)
     return Landed(
-        sessions=Counter(map(_session, outcome.closed)),
+        sessions=Counter(map(session_row, outcome.closed)),
         late=Counter(_late(event) for event in outcome.late),
         quarantine=refused + conflicting,
     )
@@ -131,7 +131,7 @@ def _raw(row: Row) -> str:
     return row.value.decode("utf-8", errors="replace")
 
 
-def _session(session: Session) -> tuple[Any, ...]:
+def session_row(session: Session) -> tuple[Any, ...]:
     events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
     times = (session.started_at_ms, session.ended_at_ms)
     reason = session.close_reason.value

@@ -66,19 +66,7 @@ COLUMNS: Final[Mapping[str, Column]] = {column.name: column for column in CATALO
 
 def arrow_column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
     """Plain values in a column of ``kind``; of a struct those fields that it has."""
-    return pa.array([_fitting(value, kind) for value in values], _counted(kind)).cast(kind)
-
-
-def _fitting(value: Any, kind: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        return {field.name: _fitting(value.get(field.name), field.type) for field in kind}
-    if pa.types.is_map(kind):
-        return [(key, _fitting(part, kind.item_type)) for key, part in value]
-    if pa.types.is_list(kind):
-        return [_fitting(part, kind.value_type) for part in value]
-    return value
+    return pa.array([fitting(value, kind) for value in values], _counted(kind)).cast(kind)
 
 
 def _counted(kind: pa.DataType) -> pa.DataType:

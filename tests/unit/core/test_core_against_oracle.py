@@ -2,7 +2,6 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
 
@@ -35,7 +34,14 @@ from sessionizer.core.wire.codec import (
     tombstones,
 )
 from support.streams.drawn_logs import draw
-from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, Row, event_row_of, event_rows, event_table, row_of
+from support.streams.in_memory_groups import (
+    PAYLOAD,
+    InMemoryGroups,
+    event_rows,
+    event_rows_of,
+    event_table,
+    row_of,
+)
 from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, given_few_or_many, lags_ms, logs
 
 MODES: dict[str, tuple[tuple[ModuleType, str, int], ...]] = {
@@ -71,9 +77,9 @@ def test_closed_open_late_and_conflicting_equal_the_oracle(
         sessions, open_events = groups.settle()
     assert not emitted - Counter(map(row_of, expected.closed)), "emitted before it was final"
     assert Counter(sessions) == Counter(map(row_of, expected.closed))
-    assert open_events == events_of(admitted.event for admitted in expected.open_events)
-    assert groups.late == events_of(expected.late)
-    assert groups.conflicting == events_of(expected.conflicting)
+    assert open_events == event_rows_of(admitted.event for admitted in expected.open_events)
+    assert groups.late == event_rows_of(expected.late)
+    assert groups.conflicting == event_rows_of(expected.conflicting)
     assert groups.repeated == expected.duplicates_dropped
 
 
@@ -119,10 +125,6 @@ def last_of_sessions(outcome: Outcome) -> list[AdmittedEvent]:
     return [stretch.events[-1] for events in by_key.values() for stretch in cut(events)]
 
 
-def events_of(events: Iterable[Event]) -> Counter[Row]:
-    return Counter(map(event_row_of, events))
-
-
 @given_few_or_many(
     60, 5_000, changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30])
 )
@@ -136,9 +138,9 @@ def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_gr
     sessions, open_events = groups.settle()
     closed = [row_of(session, groups.shown_by.get(row_of(session)[:-1])) for session in expected.closed]
     assert Counter(sessions) == Counter(closed)
-    assert open_events == events_of(admitted.event for admitted in expected.open_events)
-    assert groups.late == events_of(expected.late)
-    assert groups.conflicting == events_of(expected.conflicting)
+    assert open_events == event_rows_of(admitted.event for admitted in expected.open_events)
+    assert groups.late == event_rows_of(expected.late)
+    assert groups.conflicting == event_rows_of(expected.conflicting)
     assert groups.repeated == expected.duplicates_dropped
 
 

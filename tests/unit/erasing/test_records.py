@@ -27,13 +27,6 @@ ANN = "ann@example.org"
 ENVIRONMENT = {SECRET: "a secret of the tests"}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> StreamHome:
-    found = StreamHome.of(tmp_path, "clicks")
-    found.prepare()
-    return found
-
-
 def write(home: StreamHome, name: str, text: str) -> Path:
     file = opened(home.root / name)
     file.parent.mkdir(parents=True, exist_ok=True)

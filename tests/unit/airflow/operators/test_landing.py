@@ -93,13 +93,16 @@ class Minute:
         self.kept[key] = value
 
 
-def test_events_are_coalesced_also_by_a_triggerer_that_starts_anew(
-    home: StreamHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def clock(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> Minute:
     home.prepare()
     clock = Minute(home)
     monkeypatch.setattr(assets, "epoch_ms", clock.epoch_ms)
     monkeypatch.setattr("asyncio.sleep", clock.sleep)
+    return clock
+
+
+def test_events_are_coalesced_also_by_a_triggerer_that_starts_anew(home: StreamHome, clock: Minute) -> None:
     store: Any = clock
     told: list[tuple[int, dict[str, Any]]] = []
 
@@ -125,11 +128,7 @@ def announced(payload: dict[str, Any], clock: Minute) -> Announcement:
     return Announcement(uid="one", version=version, rows=10 * (version + 1), at=clock.now)
 
 
-def test_what_was_announced_is_kept_with_its_format(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.prepare()
-    clock = Minute(home)
-    monkeypatch.setattr(assets, "epoch_ms", clock.epoch_ms)
-    monkeypatch.setattr("asyncio.sleep", clock.sleep)
+def test_what_was_announced_is_kept_with_its_format(home: StreamHome, clock: Minute) -> None:
     store: Any = clock
 
     async def first_event() -> int:

@@ -302,7 +302,7 @@ def test_a_log_without_a_known_symptom() -> None:
 
 def test_what_people_must_mend_is_not_tried_again(reviewed: Reviewed) -> None:
     problem = StartProblem(known.OLD_JAVA, "Java is too old")
-    decision = decide(_situation(driver(problem, State.VANISHED)), SupervisionRecord(), SupervisionPolicy(), NOW)
+    decision = decide(situation_of(driver(problem, State.VANISHED)), SupervisionRecord(), SupervisionPolicy(), NOW)
     assert isinstance(decision, GiveUp)
     reviewed(decision.reason)
     assert "set JAVA_HOME to Java 17 or 21" in decision.remedy
@@ -311,8 +311,8 @@ def test_what_people_must_mend_is_not_tried_again(reviewed: Reviewed) -> None:
 def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts(reviewed: Reviewed) -> None:
     seen = driver(StartProblem(known.UNREACHABLE, "master one:7077 does not answer"), State.VANISHED)
     policy = SupervisionPolicy()
-    assert not isinstance(decide(_situation(seen), SupervisionRecord(), policy, NOW), GiveUp)
-    decision = decide(_situation(seen), SupervisionRecord(attempts=99, failures=5), policy, NOW)
+    assert not isinstance(decide(situation_of(seen), SupervisionRecord(), policy, NOW), GiveUp)
+    decision = decide(situation_of(seen), SupervisionRecord(attempts=99, failures=5), policy, NOW)
     assert isinstance(decision, Wait)
     assert decision.until_ms == NOW + policy.longest_backoff_ms
     reviewed(decision.why)
@@ -320,13 +320,9 @@ def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts(reviewed: Reviewed
 
 def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
     seen = driver(StartProblem(known.NO_RESOURCES, "the cluster gives it no executor"), State.STALLED)
-    decision = decide(_situation(seen), SupervisionRecord(), SupervisionPolicy(), NOW)
+    decision = decide(situation_of(seen), SupervisionRecord(), SupervisionPolicy(), NOW)
     why = "no batch 200 s after its launch: the cluster gives it no executor"
     assert decision == Replace("abc123", why, CAUSES["no_resources"])
-
-
-def _situation(seen: DriverStatus) -> Situation:
-    return Situation(desired=Desired(DesiredState.RUNNING), driver=seen)
 
 
 GRACE = POLICY.startup_grace_ms
