@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,19 +74,18 @@ def test_a_stopped_process_lives(sleeper: subprocess.Popen[bytes]) -> None:
     assert is_alive(identity) is True
 
 
-def test_a_reused_pid_is_another_process() -> None:
-    mine = this_process()
-    assert mine.started is not None
-    assert is_alive(replace(mine, started=mine.started - 1)) is False
+OTHERS: dict[str, tuple[dict[str, Any], bool | None]] = {
+    "another process of its pid": ({"started": (this_process().started or 0) - 1}, False),
+    "another run of the machine": ({"boot_id": "00000000-0000-0000-0000-000000000000"}, False),
+    "another host": ({"host": "elsewhere"}, None),
+    "another container": ({"namespace": "pid:[1]"}, None),
+}
 
 
-def test_another_run_of_the_machine_is_over() -> None:
-    assert is_alive(replace(this_process(), boot_id="00000000-0000-0000-0000-000000000000")) is False
-
-
-def test_another_host_or_container_cannot_be_known() -> None:
-    assert is_alive(replace(this_process(), host="elsewhere")) is None
-    assert is_alive(replace(this_process(), namespace="pid:[1]")) is None
+@pytest.mark.parametrize("name", OTHERS)
+def test_of_another_machine_nothing_is_known_and_what_is_over_here_is_dead(name: str) -> None:
+    changes, lives = OTHERS[name]
+    assert is_alive(replace(this_process(), **changes)) is lives
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**22 + 1, 2**70])

@@ -96,14 +96,27 @@ def test_what_is_worse_is_found_and_named(changes: dict[str, Any], why: str) -> 
     assert found.startswith(why)
 
 
-def test_the_milder_of_life_and_newest_batches_counts() -> None:
-    refusing = replace(USUAL, quarantined=5_000)
-    assert (
-        judge_figures(TERMS, Baseline(USUAL, refusing), replace(GOOD, quarantined=400)).outcome is CanaryOutcome.PASSED
-    )
-    assert (
-        judge_figures(TERMS, Baseline(refusing, USUAL), replace(GOOD, quarantined=400)).outcome is CanaryOutcome.PASSED
-    )
+REFUSING = replace(USUAL, quarantined=5_000)
+LEAVING = replace(TERMS, judges_sessions=False)
+"""Of a command that leaves a lineage which was wrong: the new one need not do as that did."""
+PASSED, FAILED = CanaryOutcome.PASSED, CanaryOutcome.FAILED
+VERDICTS: dict[str, tuple[CanaryTerms, Baseline, dict[str, int], CanaryOutcome]] = {
+    "the newest batches refused as much": (TERMS, Baseline(USUAL, REFUSING), {"quarantined": 400}, PASSED),
+    "the whole life refused as much": (TERMS, Baseline(REFUSING, USUAL), {"quarantined": 400}, PASSED),
+    "more sessions than one that was wrong": (LEAVING, BASELINE, {"sessions": 900}, PASSED),
+    "fewer": (LEAVING, BASELINE, {"sessions": 0, "open_after": 10, "open_before": 10}, PASSED),
+    "larger ones": (LEAVING, BASELINE, {"held_bytes": 2**40}, PASSED),
+    "it refuses more than one that was wrong": (LEAVING, BASELINE, {"quarantined": 400}, FAILED),
+    "what a switch brings twice is late": (replace(TERMS, judges_late=False), BASELINE, {"late": 900}, PASSED),
+    "rows are refused": (TERMS, BASELINE, {"quarantined": 900}, FAILED),
+    "rows that somebody left out": (replace(TERMS, judges_refused=False), BASELINE, {"quarantined": 900}, PASSED),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_what_is_held_against_a_lineage_and_what_is_not(name: str) -> None:
+    terms, baseline, changes, outcome = VERDICTS[name]
+    assert judge_figures(terms, baseline, replace(GOOD, **changes)).outcome is outcome
 
 
 def test_without_anything_to_compare_with_only_its_drivers_count() -> None:
@@ -122,26 +135,6 @@ def test_a_backlog_is_waited_for_and_one_that_grows_is_found(reviewed: Reviewed)
     reviewed(found.reason)
     near = replace(behind, last_lag_ms=4 * MINUTE + LAG_SLACK_MS)
     assert judge_figures(TERMS, BASELINE, near).outcome is CanaryOutcome.PASSED
-
-
-def test_who_leaves_a_lineage_that_was_wrong_need_not_do_as_it_did() -> None:
-    terms = replace(TERMS, judges_sessions=False)
-    for other in ({"sessions": 900}, {"sessions": 0, "open_after": 10, "open_before": 10}, {"held_bytes": 2**40}):
-        assert judge_figures(terms, BASELINE, replace(GOOD, **other)).outcome is CanaryOutcome.PASSED
-    assert judge_figures(terms, BASELINE, replace(GOOD, quarantined=400)).outcome is CanaryOutcome.FAILED
-
-
-def test_what_a_switch_brings_twice_is_not_held_against_it() -> None:
-    assert (
-        judge_figures(replace(TERMS, judges_late=False), BASELINE, replace(GOOD, late=900)).outcome
-        is CanaryOutcome.PASSED
-    )
-
-
-def test_rows_that_somebody_left_out_are_not_held_against_a_lineage() -> None:
-    left_out = replace(GOOD, quarantined=900)
-    assert judge_figures(TERMS, BASELINE, left_out).outcome is CanaryOutcome.FAILED
-    assert judge_figures(replace(TERMS, judges_refused=False), BASELINE, left_out).outcome is CanaryOutcome.PASSED
 
 
 @pytest.mark.parametrize("figures", [BatchFigures(), GOOD])

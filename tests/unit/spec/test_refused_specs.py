@@ -139,6 +139,16 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
         "'1'",
         "in one of the two blocks",
     ),
+    *(
+        ({"source": KAFKA | {block: {"kafka.config.providers": "ENV"}}}, "source.options", shown, "Kafka replaces")
+        for block, shown in (("options", "a block"), ("options_from_environment", "missing"))
+    ),
+    (
+        {"source": KAFKA | {"options_from_environment": {"kafka.client.id": "AIRFLOW__CORE__FERNET_KEY"}}},
+        "source.options_from_environment.kafka.client.id",
+        "'AIRFLOW__CORE__FERNET_KEY'",
+        "Airflow itself",
+    ),
     ({"source": {"format": "socket", "host": "h", "port": 70_000}}, "source.port", "70000", "at most 65535"),
 ]
 
@@ -212,19 +222,6 @@ def test_an_option_that_is_a_secret_or_names_code_is_refused_with_its_place(refu
         assert place in error.allowed
         assert error.__cause__ is None
         assert option not in SECRETS or "hunter2" not in str(error)
-
-
-@pytest.mark.parametrize("block", ["options", "options_from_environment"])
-def test_kafka_puts_no_variable_into_an_option(refused: Refused, block: str) -> None:
-    error = refused({"source": KAFKA | {block: {"kafka.config.providers": "ENV"}}})
-    assert "Kafka replaces" in error.allowed
-
-
-def test_what_is_airflows_own_is_no_variable_for_a_spec(refused: Refused) -> None:
-    named = {"kafka.client.id": "AIRFLOW__CORE__FERNET_KEY"}
-    error = refused({"source": KAFKA | {"options_from_environment": named}})
-    assert error.field == "source.options_from_environment.kafka.client.id"
-    assert "Airflow itself" in error.allowed
 
 
 def test_a_secret_pasted_for_its_variable_is_not_repeated(refused: Refused) -> None:
