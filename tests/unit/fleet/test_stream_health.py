@@ -99,6 +99,11 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
     "drained": (facts(replace(DEAD, exit_record=ENDED), is_drained=True), "healthy", "drained", None),
     "drained, and another driver was refused": (
         facts(replace(DEAD, exit_record=ENDED), supervision=GIVEN_UP, is_drained=True), "healthy", "drained", None),
+    "drained, with a canary": (facts(DEAD, is_drained=True, canary=CANARY), "healthy", "drained", None),
+    "a quiet hour without a savepoint": (
+        facts(IDLE, spec={"savepoints": {"every": "1 hour"}}, saved_at=NOW - 900 * MINUTE, samples=samples(rows=0)),
+        "healthy", "idle", None),
+    "a newer driver than the one that was given up": (facts(supervision=GIVEN_UP), "healthy", "working", None),
     "far behind by its spec": (
         facts(lagging(60 * MINUTE), spec={"rules": {"watermark_delay": "50 minutes"}}), "healthy", "working", None),
     "a canary passed": (
@@ -333,10 +338,6 @@ def test_no_driver_follows_while_the_supervisor_is_paused() -> None:
         assert rules_of(dead) == {"paused"}
 
 
-def test_a_drained_stream_has_no_canary() -> None:
-    assert judge_health(facts(DEAD, is_drained=True, canary=CANARY)).label == "healthy: drained"
-
-
 def test_a_killed_command_of_airflow_is_tried_again_until_nobody_works_on_it() -> None:
     killed, maintenance = replace(KILLED, is_retried=True), replace(DEAD, desired=MAINTENANCE)
     (soon, *_), (late, *_) = (
@@ -345,15 +346,6 @@ def test_a_killed_command_of_airflow_is_tried_again_until_nobody_works_on_it() -
     )
     assert (soon.rule, soon.what_to_do) == (Rule.COMMAND, killed.what_to_do)
     assert (late.rule, late.what_to_do) == (Rule.STUCK_COMMAND, killed.go_on)
-
-
-def test_a_quiet_hour_is_no_reason_for_a_savepoint() -> None:
-    quiet = facts(IDLE, spec={"savepoints": {"every": "1 hour"}}, saved_at=NOW - 900 * MINUTE, samples=samples(rows=0))
-    assert judge_health(quiet).word is HealthWord.HEALTHY
-
-
-def test_a_newer_driver_counts_more_than_the_giving_up_before() -> None:
-    assert judge_health(facts(supervision=GIVEN_UP)).word is HealthWord.HEALTHY
 
 
 def test_the_worst_word_goes_first_and_every_finding_stays() -> None:

@@ -49,6 +49,7 @@ NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
 ENDED = {State.STOPPED, State.FAILED, State.VANISHED}
 RUNNING = Desired(DesiredState.RUNNING)
+COMMAND = "restore-20261127T125959-7abb4e"
 
 
 def driver(
@@ -82,6 +83,34 @@ def failures(count: int, at: int = NOW) -> SupervisionRecord:
     )
 
 
+LEAVING = driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
+SWEEPING = replace(LEAVING, uid=COMMAND)
+"""The sweep of an erasure may take hours, after the command has given the stream back."""
+NO_RECORD = SupervisionRecord()
+REFUSED = driver(State.FAILED, ending=ending(terminal=True))
+RACES = {
+    kind: (RUNNING, driver(State.FAILED, ending=ending(terminal=True, kind=kind)), failures(1), MINUTE, Launch)
+    for kind in ("LeaseHeld", "LeaseLost", "lease_lost")
+}
+TABLE: dict[str, tuple[Desired, DriverStatus | None, SupervisionRecord, int, type[Action]]] = {
+    "first start": (RUNNING, None, NO_RECORD, 0, Launch),
+    "stalled": (RUNNING, driver(State.STALLED), NO_RECORD, 0, Replace),
+    "stalled, and to stop": (Desired(DesiredState.STOPPED), driver(State.STALLED), NO_RECORD, 0, Replace),
+    "it leaves": (RUNNING, LEAVING, NO_RECORD, EXIT_GRACE_MS, Wait),
+    "it does not leave": (RUNNING, LEAVING, NO_RECORD, EXIT_GRACE_MS + 1, Replace),
+    "a command beside the stream": (RUNNING, SWEEPING, NO_RECORD, 0, Launch),
+    "a command beside the stream, for hours": (RUNNING, SWEEPING, NO_RECORD, 200 * MINUTE, Launch),
+    "a user has dealt with it": (RUNNING, REFUSED, SupervisionRecord(settled_uid="abc123"), 0, Launch),
+    **RACES,
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_follows_from_what_is_seen(name: str) -> None:
+    desired, seen, record, later_ms, action = TABLE[name]
+    assert isinstance(decide(Situation(desired=desired, driver=seen), record, POLICY, NOW + later_ms), action)
+
+
 @pytest.mark.parametrize("state", [State.STARTING, State.RUNNING, State.IDLE, State.STOPPING])
 def test_live_driver_is_adopted(state: State) -> None:
     assert decide(Situation(desired=RUNNING, driver=driver(state)), SupervisionRecord(), POLICY, NOW) == Adopt(
@@ -95,16 +124,6 @@ def test_a_killed_command_is_no_failed_driver() -> None:
     assert failure_of(command) is None
     decision = decide(Situation(desired=RUNNING, driver=command), failures(2, at=NOW - 60 * MINUTE), POLICY, NOW)
     assert isinstance(decision, Launch)
-
-
-def test_first_start() -> None:
-    assert isinstance(decide(Situation(desired=RUNNING), SupervisionRecord(), POLICY, NOW), Launch)
-
-
-def test_stalled_driver_is_replaced_even_when_it_should_stop() -> None:
-    for desired in (RUNNING, Desired(DesiredState.STOPPED)):
-        decision = decide(Situation(desired=desired, driver=driver(State.STALLED)), SupervisionRecord(), POLICY, NOW)
-        assert isinstance(decision, Replace)
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -129,9 +148,6 @@ def test_a_command_whose_stream_a_user_stopped_meanwhile_is_left_alone(state: St
     assert decision == StandBy(decision.why), "it is asked to stop, or called unattended"
 
 
-COMMAND = "restore-20261127T125959-7abb4e"
-
-
 def test_a_command_before_its_first_step_is_not_asked_to_stop() -> None:
     """A user stopped the stream while the command waited for the driver's end. It has the lease, and no record yet."""
     stopped = Desired(DesiredState.STOPPED, by="DAG clicks.stop")
@@ -149,15 +165,6 @@ def test_what_a_supervisor_waits_for_is_called_by_its_kind(uid: str) -> None:
         decision = decide(Situation(desired=RUNNING, driver=replace(each, uid=uid)), SupervisionRecord(), POLICY, NOW)
         assert isinstance(decision, Wait)
         assert decision.why.startswith(f"{name_process(uid)} ")
-
-
-@pytest.mark.parametrize("minutes", [0, 1, 200])
-def test_a_command_that_goes_on_beside_the_stream_is_neither_waited_for_nor_ended(minutes: int) -> None:
-    """The sweep of an erasure may take hours, after the command has given the stream back."""
-    left = replace(ending(ExitOutcome.STOPPED), at=NOW - minutes * MINUTE)
-    sweeping = replace(driver(State.STOPPED, present=True, ending=left), uid=COMMAND)
-    decision = decide(Situation(desired=RUNNING, driver=sweeping), SupervisionRecord(), POLICY, NOW)
-    assert isinstance(decision, Launch)
 
 
 @pytest.mark.parametrize("uid", [UID, COMMAND])
@@ -306,31 +313,12 @@ def test_terminal_error_is_not_retried_and_told_in_one_line() -> None:
     assert decision.reason == "driver abc123 failed (QueryFailed: first line)"
 
 
-@pytest.mark.parametrize("kind", ["LeaseHeld", "LeaseLost", "lease_lost"])
-def test_lost_race_is_no_reason_to_give_up(kind: str) -> None:
-    situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True, kind=kind)))
-    assert isinstance(decide(situation, failures(1), POLICY, NOW + MINUTE), Launch)
-
-
-def test_driver_dealt_with_by_a_person_is_replaced_at_once() -> None:
-    situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True)))
-    assert isinstance(decide(situation, SupervisionRecord(settled_uid="abc123"), POLICY, NOW), Launch)
-
-
 @pytest.mark.parametrize(("kind", "remedy"), [("StreamDrained", "--until caught-up"), ("TableOwned", "sink.path")])
 def test_a_stream_that_is_over_or_not_ours_is_given_up_with_its_remedy(kind: str, remedy: str) -> None:
     situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True, kind=kind)))
     decision = decide(situation, SupervisionRecord(), POLICY, NOW)
     assert isinstance(decision, GiveUp)
     assert remedy in decision.remedy
-
-
-def test_leaving_process_is_awaited_then_ended() -> None:
-    situation = Situation(
-        desired=RUNNING, driver=driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
-    )
-    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE_MS), Wait)
-    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE_MS + 1), Replace)
 
 
 situations = st.builds(
