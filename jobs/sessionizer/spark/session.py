@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.files import COMPACT_INTERVAL, PARTS
@@ -207,8 +207,9 @@ def _started(conf: SparkConf, *, own: bool) -> SparkSession:
         raise
 
 
+@lru_cache(maxsize=1)
 def jvm_version(spark: SparkSession) -> str:
-    """Return the version of the JVM that Spark runs in."""
+    """Return the version of the JVM that Spark runs in. The first call takes a third of a second."""
     row = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version') version").first()
     return str(row.version) if row else ""
 

@@ -5,6 +5,7 @@ once the lease is lost, and leaves an exit record however it ends, after the que
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -152,10 +153,12 @@ class DriverLoop:
             self._say(f"{PLAIN_SPARK}=1: nothing private of Spark or Delta is used, which is slower")
         check_reachable(self._spec.source)
         require_folder(self._home, self._spec.source)
-        self._tables = TableCheck(
-            self._home, self._spec, active_lineage(self._home), self._options.accept_tables, self._say
-        )
+        lineage = active_lineage(self._home)
+        self._tables = TableCheck(self._home, self._spec, lineage, self._options.accept_tables, self._say)
         self._tables.check_files()
+        known = None if lineage is None else read_fingerprint(self._home, lineage)
+        # parsing the deciding code takes a second, in which this thread waits for the JVM
+        threading.Thread(target=present_fingerprint, kwargs={"known": known}, name="code-digest", daemon=True).start()
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare_query(self, spark: SparkSession) -> PreparedQuery:

@@ -30,6 +30,7 @@ from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.launch.driver_environment import ENDED_WITHOUT_MEMORY
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.internals.own_jvm import exit_code_of_jvm
+from sessionizer.spark.session import jvm_version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,9 +112,10 @@ ENDED_WITHIN_S: Final = 30.0
 
 @contextmanager
 def start_python_workers(spark: SparkSession) -> Iterator[None]:
-    """Start the workers while the block runs. A failure is harmless, because the first batch starts them then.
+    """Start the workers, and ask for the JVM's version, while the block runs.
 
-    Ends when they have started, because a Spark that is stopped under a job fills the log with complaints.
+    A failure is harmless, because the first batch starts them then. Ends when they have started, because a Spark
+    that is stopped under a job fills the log with complaints.
     """
     thread = threading.Thread(target=_run_once, args=(spark,), name="python-start", daemon=True)
     thread.start()
@@ -126,6 +128,7 @@ def start_python_workers(spark: SparkSession) -> Iterator[None]:
 def _run_once(spark: SparkSession) -> None:
     with suppress(PySparkException, JavaUnreachable, OSError):
         spark.range(1).mapInArrow(_pass_on, "id bigint").collect()
+        jvm_version(spark)
 
 
 def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
