@@ -12,6 +12,7 @@ import typer
 
 from sessionizer_bench import erasures, live_savepoints, open_sessions, state_verbs, workloads
 from sessionizer_bench import executors as executor_counts
+from sessionizer_bench.contestants import flink
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
 from sessionizer_bench.measuring.latency import CONTESTANTS as LIVE_CONTESTANTS
@@ -84,7 +85,10 @@ def race(  # noqa: PLR0913  one parameter per option
 
 
 def _race(chosen: tuple[Workload, ...], choices: Choices, taken: dict[str, Any], folder: Path) -> None:
-    for turn in turns(chosen, choices):
+    planned = [*turns(chosen, choices)]
+    if {workloads.FLINK, workloads.FLINK_COUNTS} & {turn.contestant for turn in planned}:
+        flink.require_installed()  # not after half an hour
+    for turn in planned:
         record = results.compact(play(turn, choices, typer.echo))
         taken["runs"].append(record)
         results.store(taken, folder)

@@ -25,14 +25,18 @@ class FlinkMissing(Exception):
         super().__init__("Flink is not installed. Run `make .tools/flink/.ready`, or leave its contestants out")
 
 
+def require_installed() -> None:
+    """Raise FlinkMissing without Flink's environment."""
+    if not (HOME / ".ready").exists():
+        raise FlinkMissing
+
+
 def prepare(race: Race, uncounted: int) -> dict[str, Any]:
     """Write the warm-up and the measured events into one file each, and return what ``flink_job`` needs to know.
 
     Flink reads the files of a folder in no order of its own, and drops what comes behind the watermark. One file is
-    read in its order. ``uncounted``: batches of the warm-up. Raises FlinkMissing.
+    read in its order. ``uncounted``: batches of the warm-up.
     """
-    if not (HOME / ".ready").exists():
-        raise FlinkMissing
     folder = race.folder / "input"
     folder.mkdir()
     files = sorted(race.files.iterdir())
