@@ -1,3 +1,3 @@
 """Sessions from a Spark stream whose state can be saved, moved and upgraded."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
