@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sessionizer_bench import command
 from sessionizer_bench.contestants import flink
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.data import texts, visits
@@ -22,7 +23,7 @@ from sessionizer_bench.measuring.machine import CpuTimes, shares
 from sessionizer_bench.measuring.process_tree import Process, TreeUse, descendants
 from sessionizer_bench.stream_history import PROMISED_BYTES, measure
 from sessionizer_bench.tournament import Choices, turns
-from sessionizer_bench.workloads import GROWTH_LEVELS, full, growth
+from sessionizer_bench.workloads import GROWTH_LEVELS, LARGE, full, growth
 
 
 def progress(batch: int, second: float, took_ms: int, rows: int) -> dict[str, object]:
@@ -237,20 +238,22 @@ def test_a_race_survives_json(tmp_path: Path) -> None:
     assert Race.from_json({**values, "files": str(race.files), "folder": str(race.folder)}) == race
 
 
-def test_flink_gets_the_warm_up_and_the_measured_events_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_race_with_flink_asks_for_it_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink, "HOME", tmp_path)
+    monkeypatch.setattr(command, "play", pytest.fail)
+    with pytest.raises(flink.FlinkMissing, match=r"make \.tools/flink/\.ready"):
+        command._race((LARGE,), Choices(), {"runs": []}, tmp_path)
+    (tmp_path / ".ready").touch()
+    flink.require_installed()
+
+
+def test_flink_gets_the_warm_up_and_the_measured_events_in_their_order(tmp_path: Path) -> None:
     files, folder = tmp_path / "files", tmp_path / "run"
     files.mkdir()
     folder.mkdir()
     for number in range(6):
         pq.write_table(pa.table({"number": [2 * number, 2 * number + 1]}), files / f"batch-{number}.parquet")
     race = Race(files=files, files_per_batch=2, folder=folder, emit_every_s=None, key_groups=1)
-    monkeypatch.setattr(flink, "HOME", tmp_path / "flink")
-    with pytest.raises(flink.FlinkMissing, match=r"make \.tools/flink/\.ready"):
-        flink.prepare(race, 1)
-    flink.HOME.mkdir()
-    (flink.HOME / ".ready").touch()
     told = flink.prepare(race, 1)
     read = {
         name: pq.read_table(f"{told['input']}/{name}.parquet")["number"].to_pylist() for name in ("warm_up", "measured")
