@@ -35,8 +35,9 @@ def prepare(race: Race, uncounted: int) -> dict[str, Any]:
     """Write the warm-up and the measured events into one file each, and return what ``flink_job`` needs to know.
 
     Flink reads the files of a folder in no order of its own, and drops what comes behind the watermark. One file is
-    read in its order. ``uncounted``: batches of the warm-up.
+    read in its order. ``uncounted``: batches of the warm-up. Raises FlinkMissing.
     """
+    require_installed()
     folder = race.folder / "input"
     folder.mkdir()
     files = sorted(race.files.iterdir())

@@ -243,17 +243,22 @@ def test_a_race_with_flink_asks_for_it_before_the_first_run(tmp_path: Path, monk
     monkeypatch.setattr(command, "play", pytest.fail)
     with pytest.raises(flink.FlinkMissing, match=r"make \.tools/flink/\.ready"):
         command._race((LARGE,), Choices(), {"runs": []}, tmp_path)
-    (tmp_path / ".ready").touch()
-    flink.require_installed()
 
 
-def test_flink_gets_the_warm_up_and_the_measured_events_in_their_order(tmp_path: Path) -> None:
+def test_flink_gets_the_warm_up_and_the_measured_events_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files, folder = tmp_path / "files", tmp_path / "run"
     files.mkdir()
     folder.mkdir()
     for number in range(6):
         pq.write_table(pa.table({"number": [2 * number, 2 * number + 1]}), files / f"batch-{number}.parquet")
     race = Race(files=files, files_per_batch=2, folder=folder, emit_every_s=None, key_groups=1)
+    monkeypatch.setattr(flink, "HOME", tmp_path / "flink")
+    with pytest.raises(flink.FlinkMissing):
+        flink.prepare(race, 1)
+    flink.HOME.mkdir()
+    (flink.HOME / ".ready").touch()
     told = flink.prepare(race, 1)
     read = {
         name: pq.read_table(f"{told['input']}/{name}.parquet")["number"].to_pylist() for name in ("warm_up", "measured")
