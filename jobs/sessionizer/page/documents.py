@@ -71,8 +71,10 @@ def _figures(beat: Heartbeat, *, is_working: bool) -> dict[str, Any]:
 def _rates(samples: Sequence[Sample], now: int) -> list[float]:
     """Return the events per second of each of the last minutes, the oldest first. Empty if none has any."""
     rates = {sample.at: round(sample.rate, 1) for sample in samples}
-    last = minute_of(now)
-    found = [rates.get(last - ago * SAMPLE_MS, 0) for ago in range(RATES, 0, -1)]
+    last = minute_of(now) - SAMPLE_MS
+    if last not in rates:  # the driver writes a minute some seconds after its end, which is no minute without events
+        last -= SAMPLE_MS
+    found = [rates.get(last - ago * SAMPLE_MS, 0) for ago in reversed(range(RATES))]
     return found if any(found) else []
 
 
