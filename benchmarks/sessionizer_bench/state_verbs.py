@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from sessionizer_bench.data.dataset import Dataset
 
 NAME: Final = "state"
+STOPPED: Final = "restore, while the stream is stopped"
 SHOW_WARM: Final = "state show of one key"
 SHOW_COLD: Final = f"{SHOW_WARM}, the first time"
 PROMISES: Final = (
@@ -120,8 +121,11 @@ class Bench:
         name, digest = Restore.name, plan.digest
         record = new_operation(self.home, name, digest, "benchmark", plan.leaves, savepoint=savepoint.id)
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
-        with hold_lease(self.home, job, 60, lambda _: None) as lease:
-            execute(Operation(self.home, record, lease.check), runner)
+        with runner.prepared(record):
+            stopped = time.perf_counter()
+            with hold_lease(self.home, job, 60, lambda _: None) as lease:
+                execute(Operation(self.home, record, lease.check), runner)
+            self.took.setdefault(STOPPED, []).append(round(time.perf_counter() - stopped, 3))
 
     def rescale(self) -> None:
         """Rescale the state to as many partitions as ``repartition`` makes."""
@@ -211,6 +215,8 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
             f"{what}: {median_s[what]:.1f} s, {peer}: {median_s[peer]:.1f} s: {record['ratios'][what]} × "
             f"(promised: at most {at_most} ×)"
         )
+    if STOPPED in median_s:
+        yield f"{STOPPED}: {median_s[STOPPED]:.1f} s (promised: at most 15 s)"
     for what, at_most_s in UPGRADES.items():
         yield f"{what}: {median_s[what]:.1f} s (promised: at most {at_most_s:.0f} s)"
     steps = ", ".join(f"{name} {took}" for name, took in record["steps_of_the_last_migration_s"].items())

@@ -21,6 +21,7 @@ from sessionizer_bench.places import JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -48,6 +49,10 @@ class TimedSteps:
     def __post_init__(self) -> None:
         """Listen to the progress of the runner."""
         self.runner.say = lambda line: self._note(line) if line.startswith("new lineage") else None
+
+    def prepared(self, record: OperationRecord) -> AbstractContextManager[None]:
+        """Prepare as the runner does."""
+        return self.runner.prepared(record)
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """Return the lineage of an earlier try."""

@@ -5,6 +5,7 @@ anywhere it is run again from the record.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -50,6 +51,9 @@ class ApprovedPlan(Decided, Protocol):
 
 class StepRunner(Protocol):
     """Runner of the steps of one command."""
+
+    def prepared(self, record: OperationRecord) -> AbstractContextManager[None]:
+        """Return a context that begins before the stream is stopped. What it made is removed if no step took it."""
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """Return the lineage of an earlier try that made the decisive change. None: no try did."""

@@ -66,6 +66,8 @@ class LineageHome:
     """An empty folder, which the first batch of the lineage reads in place of its source."""
     first_log = Below[DataPath]("root", "first_log")
     """The log with which the first batch of the lineage fills its key groups, until it was read back."""
+    migration = Below[DataPath]("root", "migration")
+    """The sessions that were over before the migration of the lineage, until they are in the tables."""
     rehearsal = Below[DataPath]("root", "rehearsal")
     """A table that a driver makes and deletes, so that Delta's code is warm at a real table's first checkpoint."""
 

@@ -113,12 +113,12 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
     return lineage
 
 
-def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
-    """Make a new lineage's directories, note how it is made, keep its ``spec``.
+def make_lineage(home: StreamHome, spec: LineageSpec | None, lineage: str = "") -> str:
+    """Make a new lineage's directories, note how it is made, keep its ``spec``. ``lineage``: its id, if it has one.
 
     No driver reads it before it is active. Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
     """
-    lineage = mint_id(epoch_ms())
+    lineage = lineage or mint_id(epoch_ms())
     # the data first, because a lineage is found by its data if its maker was killed
     directory = home.checkpoint(lineage)
     try:

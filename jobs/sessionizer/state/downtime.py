@@ -13,6 +13,7 @@ from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.batch_log import BatchLog
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Rollback
 
 BASE_S: Final = 20.0
@@ -40,7 +41,7 @@ class Downtime:
 def downtime_of(home: StreamHome, verb: str, *, new_lineage: bool) -> Downtime | None:
     """Expect a downtime of the stream for ``verb``. None for a stream that never ran. Raises DamagedFile.
 
-    ``new_lineage``: whether the command starts one, which takes most of the time.
+    ``new_lineage``: whether the command starts one while the stream is stopped, which takes most of the time.
     """
     lineage = active_lineage(home)
     if lineage is None:
@@ -54,19 +55,22 @@ def estimate_downtime(
 ) -> Downtime:
     """Take the newest command of the same verb, else of any verb, else guess by the bytes of open events. Pure.
 
-    A command counts only if it started a new lineage, too, or none either.
+    A command counts only if it started a new lineage in that time, too, or none either.
     """
     done = [each for each in operations if each.outcome is Ending.DONE and each.seconds]
-    alike = [
-        each for each in done if (each.verb != Rollback.name and each.lineage_to != each.lineage_from) is new_lineage
-    ]
+    alike = [each for each in done if _started_lineage(each) is new_lineage]
     same = [each for each in alike if each.verb == verb]
     for found in (same, alike):
         if found:
             return Downtime(seconds_down(found[-1]), f"as long as the {found[-1].verb} {found[-1].id}")
-    seconds, like_it = BASE_S + held_bytes / BYTES_PER_S, " like it" if done else ""
+    held_bytes, like_it = held_bytes if new_lineage else 0, " like it" if done else ""
     why = f"because no command{like_it} has run here yet"
-    return Downtime(seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, {why}")
+    return Downtime(BASE_S + held_bytes / BYTES_PER_S, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, {why}")
+
+
+def _started_lineage(record: OperationRecord) -> bool:
+    command = COMMANDS[record.verb]
+    return record.lineage_to != record.lineage_from and command is not Rollback and not command.prepares
 
 
 def seconds_down(record: OperationRecord) -> float:

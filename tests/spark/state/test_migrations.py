@@ -22,6 +22,7 @@ from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import list_names
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.kept_spec import read_applied, waiting_migrations
 from sessionizer.migrations.draft import Preview
@@ -39,7 +40,6 @@ from sessionizer.state.savepoints.listing import complete_savepoint, list_savepo
 from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
-from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
@@ -283,7 +283,7 @@ def test_what_was_over_and_what_conflicted_is_written_once(spark: SparkSession, 
     assert {row["batch_id"] for row in over} == {SEED_BATCH}
     conflicting = [row for row in migrated.records(spark, "quarantine") if row["reason"] == "conflicting_duplicate"]
     assert len(conflicting) == len(expected.conflicting) == 2
-    assert not any(opened(migrated.stage.stream_home.seeds).iterdir()), "nothing of the command is left"
+    assert not list_names(migrated.stage.stream_home.lineage(after).migration), "nothing of the command is left"
 
 
 def test_the_preview_counts_what_the_migrations_do(migrated: Migrated) -> None:

@@ -4,6 +4,7 @@ The ordinary run has two restores of one stream, one of them killed, in `test_hi
 """
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import OperationPending, StateBehindTables, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import files_below, remove_tree
+from sessionizer.home.data_files import files_below, list_names, remove_tree
 from sessionizer.home.names import mint_id
-from sessionizer.home.stream_home import GROUP_LOGS
+from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
 from sessionizer.spark.ingest.punctuation import change_timeouts, read_announced_timeouts
 from sessionizer.spark.state.commands import runner
 from sessionizer.spark.state.restores.range_search import SparkFacts
@@ -33,7 +34,7 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.return_plans import plan_restore, saved_path
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of, path_to
+from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of, path_to, remove_abandoned
 from sessionizer.state.restores.row_changes import StreamedTable
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import write_manifest
@@ -46,6 +47,7 @@ from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
 from support.verbs.scripted_runner import Killed
 
@@ -103,6 +105,48 @@ def test_a_home_from_before_a_restore_is_refused_and_another_restore_brings_the_
     restored.restore(mint_id(epoch_ms()))
     assert landed(restored.stage) == before
     drain(spark, restored.stage)
+    restored.assert_exact()
+
+
+class Watched(list[str]):
+    """Lines of a command. ``seen``: the desired state of the stream at each. ``do``: called with each."""
+
+    def __init__(self, home: StreamHome, do: Callable[[str], None] = lambda _: None) -> None:
+        super().__init__()
+        self.home, self.do, self.seen = home, do, dict[str, DesiredState]()
+
+    def append(self, line: str) -> None:
+        super().append(line)
+        self.seen[line] = read_desired(self.home).state
+        self.do(line)
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_the_new_lineage_is_made_before_the_stop_and_again_if_another_command_was_at_work(
+    restored: Restored, between: bool
+) -> None:
+    home, tables = restored.stage.stream_home, landed(restored.stage)
+    first = set[str]()
+
+    def work_between(line: str) -> None:
+        if line == "new lineage: compared" and not first:
+            first.update(set(list_names(home.lineages)) - {restored.before})
+            if between:
+                record = replace(begun_restore(mint_id(epoch_ms()), savepoint="other"), outcome=Ending.ABANDONED)
+                write_operation(home, record)
+                remove_abandoned(home)
+
+    restored.said = Watched(home, work_between)
+    restored.restore()
+    seen = restored.said.seen
+    stopped_at = [seen[f"new lineage: {part}"] for part in ("seeded", "compared", "positioned")]
+    running, stopped = DesiredState.RUNNING, DesiredState.MAINTENANCE
+    assert stopped_at == ([stopped] * 3 if between else [running, running, stopped])
+    assert restored.said.count("new lineage: compared") == (2 if between else 1)
+    assert first.isdisjoint({restored.stage.lineage}) is between
+    assert len(list_names(home.lineages)) == 2, "what was not taken is gone"
+    assert landed(restored.stage) != tables
+    drain(restored.spark, restored.stage)
     restored.assert_exact()
 
 
@@ -306,20 +350,22 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
 
 
 @pytest.mark.long
-def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_again(
-    restored: Restored, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("fails", "endings"), [("examine", []), ("change_rows", [None])])
+def test_what_fails_before_the_stop_is_no_operation_and_what_fails_after_it_is_one(
+    restored: Restored, monkeypatch: pytest.MonkeyPatch, fails: str, endings: list[Ending | None]
 ) -> None:
     def fail(*_: object) -> None:
         message = "source away"
         raise OSError(message)
 
     tables = landed(restored.stage)
-    monkeypatch.setattr(runner, "examine", fail)
+    monkeypatch.setattr(runner, fails, fail)
     with pytest.raises(OSError, match="source away"):
         restored.restore()
     home = restored.stage.stream_home
-    (record,) = read_operations(home)
-    assert record.outcome is Ending.ABANDONED
-    assert read_desired(home).state is DesiredState.RUNNING
+    assert list_names(home.lineages) == [restored.before], "what was begun is gone"
+    assert [each.outcome for each in read_operations(home)] == endings
+    wanted = DesiredState.MAINTENANCE if endings else DesiredState.RUNNING
+    assert read_desired(home).state is wanted
     assert restored.stage.lineage == restored.before
     assert landed(restored.stage) == tables

@@ -1,12 +1,18 @@
 """Record of a restore that a user has approved and that has done nothing yet, and how a test leaves a record."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 from sessionizer.control.execution import StepRunner, execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation
-from sessionizer.control.records.operation_record import OPERATION_FILE, OperationRecord, write_request
+from sessionizer.control.records.operation_record import (
+    OPERATION_FILE,
+    OperationRecord,
+    OperationStage,
+    write_request,
+)
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import have_folder
@@ -48,5 +54,6 @@ def run_here(
 ) -> OperationRecord:
     """Carry the operation out in this process, with the lease of the stream. Returns its record."""
     job = Maintenance(f"{record.verb}-{record.id}", record.by or "tests", "tests", record.wanted)
-    with hold_lease(home, job, 10, say) as lease:
+    is_stopped = record.has_done(OperationStage.STOPPED)
+    with nullcontext() if is_stopped else runner.prepared(record), hold_lease(home, job, 10, say) as lease:
         return execute(Operation(home, record, lease.check), runner)

@@ -1,6 +1,7 @@
 """A runner whose steps are run on paper: by a function, on a stream home without data."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import SimpleNamespace
@@ -67,6 +68,9 @@ class ScriptedRunner:
     decided: Mapping[str, Any] = field(default_factory=dict)
     activated: Callable[[], str | None] | None = None
     cleaned: int = 0
+
+    def prepared(self, record: OperationRecord) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """As ``activated`` says, else as the stream's records do."""

@@ -87,10 +87,10 @@ def test_the_wait_for_the_driver_is_no_downtime() -> None:
 @pytest.mark.parametrize(
     ("verb", "operations", "seconds", "named"),
     [
-        ("restore", [RESTORE, RESCALE], 13.0, RESTORE.id),
-        ("switch", [RESTORE, RESCALE], 40.0, RESCALE.id),
-        ("restore", [], BASE_S + 100_000_000 / BYTES_PER_S, "100 MB"),
-        ("restore", [replace(RESTORE, outcome=Ending.ABANDONED)], BASE_S + 100_000_000 / BYTES_PER_S, "guess"),
+        ("upgrade", [UPGRADE, RESTORE, RESCALE], 1.0, UPGRADE.id),
+        ("switch", [RESCALE, RESTORE], 40.0, RESCALE.id),
+        ("switch", [RESTORE], BASE_S + 100_000_000 / BYTES_PER_S, "100 MB"),
+        ("switch", [replace(RESCALE, outcome=Ending.ABANDONED)], BASE_S + 100_000_000 / BYTES_PER_S, "guess"),
     ],
 )
 def test_measured_by_the_same_verb_else_any_else_guessed(
@@ -108,6 +108,8 @@ def test_measured_by_the_same_verb_else_any_else_guessed(
         ("upgrade", [RESCALE, ROLLBACK, IN_PLACE], True, RESCALE.id),
         ("upgrade", [IN_PLACE, UPGRADE], False, IN_PLACE.id),
         ("rollback", [ROLLBACK, RESCALE], False, ROLLBACK.id),
+        ("restore", [RESTORE, RESCALE], False, RESTORE.id),
+        ("restore", [RESCALE], False, "0 MB of open events"),
         ("upgrade", [ROLLBACK, IN_PLACE], True, "no command like it has run here yet"),
     ],
 )

@@ -262,7 +262,7 @@ class CommandCourse(ABC, Generic[Asked]):
         self.plan, shared = plan, self.shared
         if shared.approve == plan.digest and not shared.as_json:
             plan.require_possible()
-        starts = any(isinstance(step, StartLineage) for step in plan.steps)
+        starts = not self.command.prepares and any(isinstance(step, StartLineage) for step in plan.steps)
         down = downtime_of(self.where, self.command.name, new_lineage=starts) if Stop() in plan.steps else None
         terms = next((each.terms for each in plan.steps if isinstance(each, Canary)), None)
         if shared.as_json:
@@ -364,6 +364,10 @@ class WithoutSteps:
 
     home: StreamHome
     plan: Plan[Any] | None = None
+
+    def prepared(self, _: OperationRecord) -> AbstractContextManager[None]:
+        """Prepare nothing."""
+        return nullcontext()
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """Return the active lineage of the operation."""

@@ -3,6 +3,7 @@
 Every verb that changes a stream's state comes through here (docs/adr/0125).
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 from sessionizer.cli.terminal import say, translate_failure
@@ -39,19 +40,13 @@ def carry_out(
     Raises HomeCopied, StreamMovedOn, StreamBegun, OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, PlanChanged,
     and the errors of the steps. The error's notes say in which state the stream is.
     """
-    asked_at = epoch_ms()
     try:
         require_own_home_of_lineage(where)
         current = require_as_planned(where, record)  # before a driver is stopped for nothing
         if current.outcome is Ending.DONE:
             return current
-        desired = read_desired(where)
-        # a user's newer desired state, such as of a stop between two tries, holds after the command
-        wanted = current.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
-        job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted, desired)
-        write_request(where, replace(current, wanted=wanted, asked_at=asked_at))
-        with hold_lease(where, job, wait_s, say, lambda: _require_not_given_up(where, record)) as lease:
-            done = _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
+        with nullcontext() if current.has_done(OperationStage.STOPPED) else runner.prepared(current):
+            done = _run_stopped(where, current, why, wait_s, runner)
     except Exception as error:
         failure = translate_failure(where.name, error)
         if not isinstance(failure, TransientError):
@@ -63,6 +58,18 @@ def carry_out(
         raise failure from error
     forget_approved(where, done)
     return done
+
+
+def _run_stopped(
+    where: StreamHome, current: OperationRecord, why: str, wait_s: float, runner: StepRunner
+) -> OperationRecord:
+    asked_at, desired = epoch_ms(), read_desired(where)
+    # a user's newer desired state, such as of a stop between two tries, holds after the command
+    wanted = current.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
+    job = Maintenance(f"{current.verb}-{current.id}", current.by, why, wanted, desired)
+    write_request(where, replace(current, wanted=wanted, asked_at=asked_at))
+    with hold_lease(where, job, wait_s, say, lambda: _require_not_given_up(where, current)) as lease:
+        return _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
 
 
 def _run_under_lease(

@@ -152,6 +152,7 @@ class Command(JsonRecord):
 
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
+    ``prepares``: whether its new lineage is made before the stream is stopped.
     ``begins_stream``: whether it is for a stream that never ran. ``sweeps``: whether its process goes on beside the
     stream when the operation is over, so that a retry must resume it. ``may_repeat``: whether two plans may have one
     digest, because it may change a lineage in place. ``brings_release``: whether a new lineage of it takes the
@@ -164,6 +165,7 @@ class Command(JsonRecord):
     purpose: ClassVar[str]
     reads_spec: ClassVar[bool] = True
     writes_tables: ClassVar[bool] = False
+    prepares: ClassVar[bool] = False
     begins_stream: ClassVar[bool] = False
     sweeps: ClassVar[bool] = False
     may_repeat: ClassVar[bool] = False

@@ -46,6 +46,7 @@ from sessionizer.state.commands.steps import (
     DeleteLaterRows,
     KeepExcludedRanges,
     KeepSpec,
+    NoteTables,
     PointOfNoReturn,
     PrepareTables,
     Stop,
@@ -64,6 +65,7 @@ class Restore(Command):
     name: ClassVar = "restore"
     purpose: ClassVar = "return to a savepoint"
     writes_tables: ClassVar = True
+    prepares: ClassVar = True  # a savepoint stays the same while the stream runs
     when_impossible: ClassVar = (
         f"{Command.when_impossible}. Or choose a savepoint that needs none of it: "
         "`sessionizer savepoint list {stream}`"
@@ -130,6 +132,7 @@ class Restore(Command):
                 Stop(),
                 *((PrepareTables(),) if self.with_file else ()),
                 *new_lineage(decision.canary),
+                NoteTables(),
                 PointOfNoReturn(),
                 DeleteLaterRows(),
                 Activate(),

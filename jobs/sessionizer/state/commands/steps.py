@@ -106,6 +106,11 @@ class Canary(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoteTables(Step):
+    """Record of the newest versions of the tables, from which a later command can bring rows back."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointOfNoReturn(Step):
     """Check that the rows to bring back are still there. From here on the command can only be completed."""
 

@@ -211,13 +211,14 @@ def lineage_before(home: StreamHome, lineage: str) -> str | None:
 _SEED_BATCH = 0
 
 
-def remove_abandoned(home: StreamHome) -> None:
-    """Remove abandoned lineages, and the results of histories whose seeds are over.
+def remove_abandoned(home: StreamHome, prepared: str = "") -> None:
+    """Remove abandoned lineages but the ``prepared`` one, and the results of histories whose seeds are over.
 
     Only the holder of the lease may, before it makes another lineage. Raises DamagedFile, OSError.
     """
     for lineage in find_abandoned_lineages(home):
-        remove_lineage(home, lineage)
+        if lineage != prepared:
+            remove_lineage(home, lineage)
     pending = pending_operation(home)
     for taken in list_entries(home.seeds):
         if pending is None or taken.name != pending.id:

@@ -95,7 +95,7 @@ class ApplyRunner(FileRunner[Apply]):
         request, record = self.command.request, new_record(self.home, self.new_spec)
         if request.key_groups is not None:
             record = replace(record, rescaled_over=self.spec.key_groups)
-        migrated = self._migrated(committed, self.folder(operation))
+        migrated = self._migrated(committed, self.home.lineage(self.lineage).migration)
         self.start_after(
             operation,
             committed,
@@ -115,7 +115,7 @@ class ApplyRunner(FileRunner[Apply]):
         if record is None or kept is None:
             raise DamagedFile(uri_of(self.home.lineage(parent).root), "it lacks spec.json or types.json")
         before = parse_recorded_spec(record.document, file.path), kept
-        write_finished_rows(self.spark, self.home, lineage, before, self.folder(operation), operation.permit)
+        write_finished_rows(self.spark, self.home, lineage, before, operation.permit)
 
     @property
     def _looked(self) -> tuple[CommittedBatch, Examined]:

@@ -57,7 +57,13 @@ from sessionizer.state.commands.return_plans import (
     tables_before,
     tables_of,
 )
-from sessionizer.state.commands.steps import KeepExcludedRanges, KeepSpec, PrepareTables, WriteFinishedSessions
+from sessionizer.state.commands.steps import (
+    KeepExcludedRanges,
+    KeepSpec,
+    NoteTables,
+    PrepareTables,
+    WriteFinishedSessions,
+)
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
@@ -114,13 +120,14 @@ class RestoreRunner(FileRunner[Restore]):
             case KeepSpec():
                 assert self.spec is not None  # noqa: S101  the plan has the step only then
                 operation.note_spec(document_of(self.spec))
+            case NoteTables():
+                self.made.note_tables(operation.note_tables(self._versions_now()))
             case PrepareTables():
                 assert self._examined is not None  # noqa: S101  a plan with the step was examined
                 have_tables(self.spark, self.home, self._new_spec, self._examined.shapes(self._new_spec))
             case WriteFinishedSessions():
                 before = (read_saved_spec(self.savepoint, self.manifest), self.manifest.kept)
-                lineage, folder = self.activated(operation), self.folder(operation)
-                write_finished_rows(self.spark, self.home, lineage, before, folder, operation.permit)
+                write_finished_rows(self.spark, self.home, self.activated(operation), before, operation.permit)
             case _:
                 return super().run_own(step, operation)
         return None
@@ -131,7 +138,8 @@ class RestoreRunner(FileRunner[Restore]):
         division = Division.read(self.manifest.spec, saved_settings).change(spec.key_groups, self.command.partitions)
         with read_saved_state(self.spark, self.home, self.savepoint, self.manifest, spec.key_groups) as saved:
             events: DataFrame | KeptState | FirstLog | DividedEvents = saved.open_events
-            migrated = self._migrated(self.folder(operation), saved.open_events) if self._pending else None
+            folder = self.home.lineage(self.lineage).migration
+            migrated = self._migrated(folder, saved.open_events) if self._pending else None
             if migrated is not None:
                 migrated.decide()
                 events = migrated.migrate(spec.key_groups)
@@ -192,7 +200,6 @@ class RestoreRunner(FileRunner[Restore]):
             manifest.batch_id,
             manifest.id,
             left=operation.record.lineage_from,
-            tables=operation.note_tables(self._versions_now()),
             path=() if manifest.lineage in origins else saved_path(manifest, origins)[:-1],
         )
 

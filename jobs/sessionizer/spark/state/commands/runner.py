@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -12,13 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.erasure_record import read_erased
-from sessionizer.control.records.operation_record import OperationRecord
+from sessionizer.control.records.operation_record import OperationRecord, read_operations
 from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.deployment.differences import Division
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.json_record import JsonObject
-from sessionizer.home.roots import DataPath
+from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
 from sessionizer.spark.ingest.expressions import is_same_expression
@@ -42,7 +42,7 @@ from sessionizer.state.commands.steps import (
     Stop,
 )
 from sessionizer.state.lineages.committed_batch import CommittedBatch
-from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.origin import Origin, remove_abandoned, remove_lineage
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
@@ -57,13 +57,55 @@ Asked = TypeVar("Asked", bound=Command)
 
 @dataclass(kw_only=True)
 class SparkRunner(ABC, Generic[Asked]):
-    """Runner of the steps of ``command`` on the stream of ``home``. ``say`` is called with each line of progress."""
+    """Runner of the steps of ``command`` on the stream of ``home``. ``say`` is called with each line of progress.
+
+    ``lineage``: the id of the new lineage.
+    """
 
     spark: SparkSession
     home: StreamHome
     command: Asked
     say: Say = lambda _: None
     new: NewLineage | None = field(default=None, init=False)
+    lineage: str = field(default="", init=False)
+    _before: list[OperationRecord] | None = field(default=None, init=False)
+
+    @contextmanager
+    def prepared(self, record: OperationRecord) -> Iterator[None]:
+        """Start the new lineage while the stream runs, if the command can. Remove it if the block did not take it."""
+        try:
+            if self.command.prepares:
+                self._before = self._others(record)
+                operation = Operation(self.home, record, lambda: None)
+                self.lineage = mint_id(epoch_ms())
+                self.start_lineage(operation)
+                self.made.compare()
+                self.say("the new lineage is ready: the stream is stopped now")
+            yield
+        finally:
+            self._remove_new()
+
+    def _others(self, record: OperationRecord) -> list[OperationRecord]:
+        return [each for each in read_operations(self.home) if each.id != record.id]
+
+    def _have_lineage(self, operation: Operation) -> None:
+        """Start the new lineage, unless the one that was started while the stream ran is still as it would be now."""
+        if self._before != self._others(operation.record):  # another command may have removed it, or erased keys
+            self._remove_new()
+        remove_abandoned(self.home, self.lineage)
+        if self.new is not None:
+            self.new.permit = operation.permit
+        else:
+            self.lineage = mint_id(epoch_ms())
+            self.start_lineage(operation)
+
+    def _remove_new(self) -> None:
+        """Remove the new lineage unless it may be active, with the results of a migration."""
+        if self.new is not None:
+            self.new.remove()
+        elif self.lineage:
+            remove_lineage(self.home, self.lineage)
+        self.new, self.lineage, self._before = None, "", None
 
     @abstractmethod
     def look(self) -> Plan[Any]:
@@ -87,7 +129,7 @@ class SparkRunner(ABC, Generic[Asked]):
             case Stop():  # the lease was taken before, by ``control.maintenance``
                 delete_open_sessions(self.spark, self.home)
             case StartLineage():
-                self.start_lineage(operation)
+                self._have_lineage(operation)
             case Compare():
                 self.made.compare()
             case SetPosition():
@@ -166,6 +208,7 @@ class SparkRunner(ABC, Generic[Asked]):
             permit=operation.permit,
             after=lambda step: self.say(f"new lineage: {step}"),
             erased=self.erased(operation),
+            lineage=self.lineage,
         )
         self.new.start(state)
 
@@ -183,9 +226,7 @@ class SparkRunner(ABC, Generic[Asked]):
 
     def clean_up(self, operation: Operation) -> None:  # noqa: ARG002  the interface
         """Remove the new lineage of a failed try."""
-        if self.new is not None:
-            self.new.remove()
-            self.new = None
+        self._remove_new()
 
     @property
     def made(self) -> NewLineage:
@@ -203,18 +244,6 @@ class SparkRunner(ABC, Generic[Asked]):
 @dataclass(kw_only=True)
 class FileRunner(SparkRunner[Asked]):
     """Base of the runners whose new lineage may go on by the stream's file, with open events that were migrated."""
-
-    def folder(self, operation: Operation) -> DataPath:
-        """Return the folder with the results of the operation's migration."""
-        return self.home.seeds / operation.record.id
-
-    def clean_up(self, operation: Operation) -> None:
-        """Remove the new lineage of a failed try, and the results of its migration. Raises LeaseLost."""
-        super().clean_up(operation)
-        folder = self.folder(operation)
-        if list_names(folder) and self.find_activated(operation.record) is None:
-            operation.permit()  # they are another run's if it was overtaken
-            remove_tree(folder)
 
     def same_to_spark(self, before: Document, spec: StreamSpec) -> frozenset[str]:
         """Return the expressions of the mapping that are only written otherwise, over a source that did not change."""

@@ -1,7 +1,7 @@
 """Open events of a stopped stream for a new lineage: decided by the rules so far, then migrated (docs/migrations.md).
 
-Sessions that are over, and duplicates that wait undecided, are not migrated. They are kept in a folder of the command
-until the new lineage is active. Then they are written into the tables that the old spec names, as batch 0 of the new
+Sessions that are over, and duplicates that wait undecided, are not migrated. They are kept in a folder of the new
+lineage until it is active. Then they are written into the tables that the old spec names, as batch 0 of the new
 lineage. A table takes that batch once, so a killed command does it again.
 """
 
@@ -88,14 +88,14 @@ def write_finished_rows(
     home: StreamHome,
     lineage: str,
     before: tuple[StreamSpec, KeptTypes],
-    folder: DataPath,
     permit: Callable[[], None],
 ) -> None:
-    """Write the finished rows in ``folder`` as batch 0 of ``lineage``, then remove the folder.
+    """Write the finished rows of the migration of ``lineage`` as its batch 0, then remove them from its folder.
 
-    ``before``: the spec and the types of the lineage that the rows come from. Without a folder nothing is left to do.
+    ``before``: the spec and the types of the lineage that the rows come from. Without rows nothing is left to do.
     Raises LeaseLost, and the errors of the tables.
     """
+    folder = home.lineage(lineage).migration
     if not list_names(folder):
         return
     spec, kept = before
@@ -123,7 +123,7 @@ MIGRATED: Final = "migrated"
 class MigratedEvents:
     """The open events of the stream of ``home`` after ``committed``, and the ``pending`` migrations that they get.
 
-    ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew. ``keeps_none``:
+    ``folder``: where the results are. It survives a kill, and ``decide`` makes it anew. ``keeps_none``:
     all open events are left behind. ``saved``: a savepoint of the same batch, which is read in place of the
     checkpoint, because Spark replays a checkpoint each time. ``state``: its state, if it is native. ``final_by_ms``:
     the moment (epoch ms) up to which sessions are over, if the checkpoint cannot tell.

@@ -62,7 +62,7 @@ from sessionizer.spark.state.open_events import (
     whole_logs,
 )
 from sessionizer.state.lineages.committed_batch import CommittedBatch
-from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, remove_abandoned, remove_lineage
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, remove_lineage
 from sessionizer.state.lineages.state_transfer import (
     Blobs,
     LineageStep,
@@ -191,7 +191,8 @@ class NewLineage:
     """A new lineage, which begins as ``transfer`` says. ``spec``: what it runs by, ``examined`` against its source.
 
     ``partitions``: of its state. ``permit`` returns only while the lease is known to be ours. ``after`` is called with
-    each part that is over. ``erased``: keys whose open events are left out. Each part raises LeaseLost.
+    each part that is over. ``erased``: keys whose open events are left out. ``lineage``: its id, if it has one. Each
+    part raises LeaseLost.
     """
 
     spark: SparkSession
@@ -203,8 +204,9 @@ class NewLineage:
     permit: Callable[[], None]
     after: Callable[[LineageStep], None]
     erased: ErasedKeys = NOBODY_ERASED
-    lineage: str = field(default="", init=False)
+    lineage: str = ""
     _blobs: Mapping[int, Blobs] = field(default_factory=dict, init=False)
+    _is_compared: bool = field(default=False, init=False)
     _may_be_active: bool = field(default=False, init=False)
 
     def start(self, given: DataFrame | KeptState | FirstLog | DividedEvents) -> None:
@@ -213,9 +215,8 @@ class NewLineage:
         ``given``: canonical open events, those divided among as many key groups as ``spec`` has, the logs of as many,
         or a kept state.
         """
-        remove_abandoned(self.home)
         self.transfer = self.transfer.forget_clients(partial(self.erased.names, schema.CLIENT))
-        self.lineage = make_lineage(self.home, self.transfer.spec)
+        self.lineage = make_lineage(self.home, self.transfer.spec, self.lineage)
         ORIGIN_FILE.of(self.home, self.lineage).write(self.transfer.origin)
         make_listed_folder(self.home.lineage(self.lineage).no_events)
         self._finish_part(LineageStep.MADE)
@@ -226,12 +227,20 @@ class NewLineage:
         self._finish_part(LineageStep.SEEDED)
 
     def compare(self) -> None:
-        """Read the state back. Raises UnfaithfulState if it is not the given one."""
+        """Read the state back, once. Raises UnfaithfulState if it is not the given one."""
+        if self._is_compared:
+            return
         found = self._difference()
         if found is not None:
             raise UnfaithfulState(self.home.name, found)
         remove_tree(self.home.lineage(self.lineage).first_log)
+        self._is_compared = True
         self._finish_part(LineageStep.COMPARED)
+
+    def note_tables(self, versions: Mapping[str, int]) -> None:
+        """Note the newest versions of the tables before the command changes their rows."""
+        self.transfer = replace(self.transfer, origin=replace(self.transfer.origin, tables=versions))
+        ORIGIN_FILE.of(self.home, self.lineage).write(self.transfer.origin)
 
     def set_position(self) -> None:
         """Set the position of the source, then write the files that Spark does not write."""
