@@ -2,37 +2,16 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections import UserDict
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from typer.core import TyperGroup
 
 from sessionizer import __version__
-from sessionizer.cli.history import compact, history, report
-from sessionizer.cli.init import init
-from sessionizer.cli.inspect.find import find
-from sessionizer.cli.inspect.state import state
-from sessionizer.cli.inspect.words import checkpoint
-from sessionizer.cli.installation import bundle, doctor, home, jars, page, tables
-from sessionizer.cli.migrations import migration, prove
 from sessionizer.cli.places import CommandLine
-from sessionizer.cli.run import run, stop
-from sessionizer.cli.savepoint import savepoint
-from sessionizer.cli.spec import diff, spec
-from sessionizer.cli.state_commands.changes import (
-    apply,
-    erase,
-    promote,
-    rescale,
-    restore,
-    rollback,
-    seed,
-    switch,
-    upgrade,
-)
-from sessionizer.cli.state_commands.operations import abandon, carry_out
-from sessionizer.cli.status import status, timeline
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.roots import CONTROL_VARIABLE
@@ -45,8 +24,66 @@ VALUES_OF_EVENTS: Final = frozenset({"--key", "--event"})
 """Options that take a value of the users' events, where an empty text and blanks are values like any other."""
 
 
+SET_UP, START, LOOK, CHANGE = "Set up", "Start and stop", "Look", "Change the state"
+PANELS: Final[dict[str, dict[str, str]]] = {
+    SET_UP: {
+        "init": "init", "spec": "spec", "diff": "spec", "doctor": "installation", "jars": "installation",
+        "home": "installation",
+    },
+    START: {
+        "run": "run", "stop": "run", "carry-out": "state_commands.operations", "abandon": "state_commands.operations",
+    },
+    LOOK: {
+        "status": "status", "timeline": "status", "tables": "installation", "find": "inspect.find",
+        "page": "installation", "report": "history", "history": "history", "bundle": "installation",
+        "state": "inspect.state", "checkpoint": "inspect.words",
+    },
+    CHANGE: {
+        **dict.fromkeys(("apply", "upgrade", "restore", "rollback", "promote", "rescale", "switch", "seed", "erase"),
+                        "state_commands.changes"),
+        "prove": "migrations", "savepoint": "savepoint", "migration": "migrations", "compact": "history",
+    },
+}  # fmt: skip
+"""The commands by their group in ``--help``, each with its module below ``sessionizer.cli``."""
+
+
+class LoadedCommands(UserDict[str, Any]):
+    """The commands by name. A command's module is imported when it is asked for, because all take most of a second."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, without an import."""
+        return (name for commands in PANELS.values() for name in commands)
+
+    def __len__(self) -> int:
+        """Return the number of commands."""
+        return sum(map(len, PANELS.values()))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a command of that name."""
+        return any(name in commands for commands in PANELS.values())
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401  a class that typer hides
+        """Import the command."""
+        found = next(((panel, each[name]) for panel, each in PANELS.items() if name in each), None)
+        if found is None:
+            raise KeyError(name)
+        panel, module = found
+        command, alone = getattr(import_module(f"sessionizer.cli.{module}"), name.replace("-", "_")), typer.Typer()
+        if isinstance(command, typer.Typer):
+            alone.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            alone.command(rich_help_panel=panel)(command)
+        self.data[name] = typer.main.get_group(alone).commands[name]
+        return self.data[name]
+
+
 class Commands(TyperGroup):
     """Root of the commands. It refuses an empty text, which a path would take for the working directory."""
+
+    def __init__(self, **given: Any) -> None:
+        """Make the root, with all commands."""
+        super().__init__(**given)
+        self.commands = LoadedCommands()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  a class that typer hides
         """Parse the arguments. Raises InvalidSpec for one that is empty or blank."""
@@ -65,25 +102,6 @@ app = typer.Typer(
     help="Every command of the platform, for users and scripts.",
 )
 CommandLine.app = app
-SET_UP, START, LOOK, CHANGE = "Set up", "Start and stop", "Look", "Change the state"
-PANELS: Final[dict[str, tuple[Callable[..., None] | tuple[str, typer.Typer], ...]]] = {
-    SET_UP: (init, ("spec", spec), diff, doctor, ("jars", jars), home),
-    START: (run, stop, carry_out, abandon),
-    LOOK: (
-        status, timeline, tables, find, page, report, history, bundle, ("state", state), ("checkpoint", checkpoint),
-    ),
-    CHANGE: (
-        apply, upgrade, restore, rollback, promote, rescale, switch, seed, erase, prove, ("savepoint", savepoint),
-        ("migration", migration), compact,
-    ),
-}  # fmt: skip
-"""The commands by their group in ``--help``."""
-for panel, commands in PANELS.items():
-    for command in commands:
-        if isinstance(command, tuple):
-            app.add_typer(command[1], name=command[0], rich_help_panel=panel)
-        else:
-            app.command(rich_help_panel=panel)(command)
 
 
 def print_release(wanted: bool) -> None:  # noqa: FBT001  the interface of an option's callback

@@ -10,7 +10,7 @@ from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     OperationRecord,
-    OperationStage,
+    pending_operation,
     write_request,
 )
 from sessionizer.control.records.supervision_records import DesiredState
@@ -54,6 +54,6 @@ def run_here(
 ) -> OperationRecord:
     """Carry the operation out in this process, with the lease of the stream. Returns its record."""
     job = Maintenance(f"{record.verb}-{record.id}", record.by or "tests", "tests", record.wanted)
-    is_stopped = record.has_done(OperationStage.STOPPED)
-    with nullcontext() if is_stopped else runner.prepared(record), hold_lease(home, job, 10, say) as lease:
+    prepared = runner.prepared(record) if pending_operation(home) is None else nullcontext()
+    with prepared, hold_lease(home, job, 10, say) as lease:
         return execute(Operation(home, record, lease.check), runner)

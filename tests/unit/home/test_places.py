@@ -132,7 +132,7 @@ OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "open_sessions": "open_sessions.json",
     "unreadable_files": "unreadable_files.json", "schema_ids": "schema_ids.json",
     "announced_timeouts": "announced_timeouts.json",
-    "no_events": "no_events", "first_log": "first_log", "rehearsal": "rehearsal",
+    "no_events": "no_events", "first_log": "first_log", "migration": "migration", "rehearsal": "rehearsal",
     "batches": "batches.json", "table_changes": "table_changes.json",
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def carry_out(
         current = require_as_planned(where, record)  # before a driver is stopped for nothing
         if current.outcome is Ending.DONE:
             return current
-        with nullcontext() if current.has_done(OperationStage.STOPPED) else runner.prepared(current):
+        with runner.prepared(current) if pending_operation(where) is None else nullcontext():
             done = _run_stopped(where, current, why, wait_s, runner)
     except Exception as error:
         failure = translate_failure(where.name, error)
