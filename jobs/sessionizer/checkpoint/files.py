@@ -42,6 +42,7 @@ from sessionizer.checkpoint.state_files import (
     chain_of,
     ids_of,
     list_shared_files,
+    read_ids_since_snapshot,
     version_files,
 )
 from sessionizer.errors import DamagedFile
@@ -189,7 +190,7 @@ def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None
 def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
     """Yield the newest snapshot of each partition and the changes since. Raises FileNotFoundError if a change is gone.
 
-    A version whose commit is gone counts as gone, because nothing tells which try of it was committed.
+    Commits and the head of the newest change tell which try of a version was committed. Others count as gone.
     """
     before = [batch for batch in files.numbered(COMMITS) if batch < batch_id]
     commits = {batch: read_commit(checkpoint, batch) for batch in (*before, batch_id)}
@@ -197,6 +198,9 @@ def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
     for partition in range(len(commits[batch_id].state_ids[OPERATOR])):
         place = StorePlace(OPERATOR, partition, DEFAULT, f"{STATE}/{OPERATOR}/{partition}")
         ids = ids_of(place, [DEFAULT], commits)
+        newest = f"{place.folder}/{batch_id + 1}_{ids.get(batch_id + 1)}.changelog"
+        if newest in files.sizes:
+            ids = {**read_ids_since_snapshot(files.read(newest)), **ids}
         chain = chain_of(place, [file for file in stores.get(place, ()) if file.version in ids], batch_id + 1, ids)
         if chain.lacking:
             raise FileNotFoundError(checkpoint / chain.lacking[0])

@@ -84,6 +84,10 @@ class Chain:
     lacking: tuple[str, ...] = ()
 
 
+_VERSIONS: Final = re.compile(rb"\x00\x02v\d(.{2})(?=\[)", re.DOTALL)
+"""Head of a change with the ids of versions: its format, and the length of a JSON list."""
+
+
 def chain_of(
     place: StorePlace,
     there: Sequence[VersionFile],
@@ -134,6 +138,22 @@ def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, Commi
         if place.partition < len(partitions) and number < len(partitions[place.partition]):
             found[batch + 1] = partitions[place.partition][number]
     return found
+
+
+def read_ids_since_snapshot(change: bytes) -> dict[int, str]:
+    """Read the id of each version from the snapshot on that a ``.changelog`` was written after. Empty if it tells none.
+
+    Spark keeps fewer commits than changes if a driver is often killed before it makes a snapshot.
+    """
+    from sessionizer.checkpoint.rocksdb_table import decompress_lz4_blocks  # noqa: PLC0415  pyarrow, fast --help
+
+    try:
+        plain = decompress_lz4_blocks(change)
+        found = _VERSIONS.match(plain)
+        listed = parse_json(plain[found.end() : found.end() + int.from_bytes(found[1], "big")]) if found else []
+        return {each["version"]: each["checkpointUniqueId"] for each in listed}
+    except (ValueError, KeyError, TypeError):  # damaged, or of another codec: commits alone tell
+        return {}
 
 
 def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from upath import UPath
 
-from sessionizer.checkpoint.files import read_seen_files
+from sessionizer.checkpoint.files import copy_batch, read_seen_files
 from sessionizer.checkpoint.log_entries import list_committed_batches, next_watermark
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.definition.oracle import sessionize
@@ -290,3 +290,23 @@ def as_text(rows: pa.Table) -> dict[str, list[str]]:
     return {
         name: [format_value(value) for value in plain_values(ordered.column(name))] for name in ordered.column_names
     }
+
+
+def test_a_batch_is_copied_whose_state_is_older_than_the_kept_commits(spark: SparkSession, tmp_path: Path) -> None:
+    """A driver that is killed often makes no snapshot, and Spark keeps its commits for a number of batches only."""
+    stage = Stage.set_up(tmp_path / "stage", clicks_spec())
+    write_click_files(stage.feed, 5, rate=6)
+    catch_up(spark, stage)
+    newest = max(list_committed_batches(stage.checkpoint))
+
+    def copied(name: str) -> list[str]:
+        target = folder_at(str(tmp_path / name))
+        copy_batch(stage.checkpoint, newest, target, events_are_files=True)
+        return sorted(relative_name(file, target) for file in files_below(target))
+
+    before = copied("before")
+    for file in files_below(stage.checkpoint / "commits"):
+        if file.name.isdigit() and int(file.name) < newest - 1:
+            opened(file).unlink()
+    assert sum(name.endswith(".changelog") for name in before) > newest, "no snapshot is of late"
+    assert copied("after") == before
