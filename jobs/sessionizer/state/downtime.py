@@ -69,8 +69,9 @@ def estimate_downtime(
 
 
 def _started_lineage(record: OperationRecord) -> bool:
-    command = COMMANDS[record.verb]
-    return record.lineage_to != record.lineage_from and command is not Rollback and not command.prepares
+    command = COMMANDS.get(record.verb)  # None: a command of another release
+    is_stopped = command is None or (command is not Rollback and not command.prepares)
+    return record.lineage_to != record.lineage_from and is_stopped
 
 
 def seconds_down(record: OperationRecord) -> float:

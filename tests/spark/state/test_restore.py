@@ -350,7 +350,10 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("fails", "endings"), [("examine", []), ("change_rows", [None])])
+@pytest.mark.parametrize(
+    ("fails", "endings"),
+    [("examine", []), ("delete_open_sessions", [Ending.ABANDONED]), ("change_rows", [None])],
+)
 def test_what_fails_before_the_stop_is_no_operation_and_what_fails_after_it_is_one(
     restored: Restored, monkeypatch: pytest.MonkeyPatch, fails: str, endings: list[Ending | None]
 ) -> None:
@@ -365,7 +368,7 @@ def test_what_fails_before_the_stop_is_no_operation_and_what_fails_after_it_is_o
     home = restored.stage.stream_home
     assert list_names(home.lineages) == [restored.before], "what was begun is gone"
     assert [each.outcome for each in read_operations(home)] == endings
-    wanted = DesiredState.MAINTENANCE if endings else DesiredState.RUNNING
+    wanted = DesiredState.MAINTENANCE if endings == [None] else DesiredState.RUNNING
     assert read_desired(home).state is wanted
     assert restored.stage.lineage == restored.before
     assert landed(restored.stage) == tables
