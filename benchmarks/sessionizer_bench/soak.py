@@ -1,6 +1,7 @@
 """A soak: a stream under a steady feed, with a seeded fault every minute, compared with the definition at its end.
 
 A fault kills or freezes the driver or a part of it, or types a command that changes the stream, which may be killed.
+It may also fill the disk, step the clock or kill the broker, if they are not the machine's own.
 What the driver and its files use is sampled all the time, so that whatever grows shows as a slope.
 """
 
@@ -12,7 +13,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from sessionizer_bench.data.soak_feed import MOST_FILES_OF_A_BATCH, WATERMARK_DE
 from sessionizer_bench.measuring.machine import description, load_average
 from sessionizer_bench.measuring.soak_figures import compare_tables, count_files, slopes, use_of
 from sessionizer_bench.places import REPOSITORY
+from sessionizer_bench.surroundings import FULL_S, Surroundings
 from sessionizer_demo.feed.pacing import StopFlag
 from support.expected.landed import landed
 from support.expected.named_commands import commands_in
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from support.histories.typed_moments import Answer
 
 NAME: Final = "clicks"
+IDLE_AFTER: Final = "10 minutes"
+"""A stalled feed is not a quiet one: later rows must not be late."""
 FAULT_EVERY_S: Final = 60.0
 SAMPLE_EVERY_S: Final = 10.0
 PROGRESS_WITHIN_S: Final = 240.0
@@ -51,12 +55,14 @@ KILLED_AGAIN: Final = 0.8
 MOST_TRIES: Final = 8
 KILLED_CHANGES: Final = 0.6
 """Share of the commands that are killed."""
+COMMAND_ON_FULL_DISK: Final = 0.5
 KEPT_SAVEPOINTS: Final = 3
 KILLS: Final = ("kill_both", "kill_jvm", "kill_python", "kill_worker")
 COMMANDS: Final = {
     "savepoint": 4, "restore": 3, "rescale": 2, "compact": 2, "edit": 3, "migrate": 2, "rollback": 2,
     "edit_after_plan": 1, "install": 1, "freeze": 3,
 }  # fmt: skip
+SHARE_OF_SURROUNDINGS: Final = 3
 SHARE_OF_KILLS: Final = 0.5
 SHARE_IF_BEHIND: Final = 0.95
 """Share of the kills while there were fewer than minutes. The next fault then comes after half the time."""
@@ -73,6 +79,7 @@ class Soak:
     say: Callable[[str], None]
     document: dict[str, Any]
     releases: tuple[Path, ...]
+    around: Surroundings
     driver: Running | None = None
     done: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
@@ -147,7 +154,8 @@ class Soak:
     def _draw(self, *, is_behind: bool) -> str:
         if self.chance.random() < (SHARE_IF_BEHIND if is_behind else SHARE_OF_KILLS):
             return self.chance.choice(KILLS)
-        return self.chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
+        shares = {**COMMANDS, **dict.fromkeys(self.around.faults, SHARE_OF_SURROUNDINGS)}
+        return self.chance.choices(list(shares), list(shares.values()))[0]
 
     # Faults of the driver
 
@@ -180,6 +188,28 @@ class Soak:
             self.driver.freeze()
             time.sleep(self.chance.uniform(2, 20))
             self.driver.thaw()
+
+    # Faults around it
+
+    def _full_disk(self) -> None:
+        """Fill the disk for a while. At times a command is typed meanwhile."""
+        ballast = self.around.fill()
+        until = time.monotonic() + self.chance.uniform(*FULL_S)
+        try:
+            if self.chance.random() < COMMAND_ON_FULL_DISK:
+                getattr(self, self.chance.choice(("_savepoint", "_compact", "_rescale", "_restore")))()
+            while time.monotonic() < until:
+                self._keep_driver()
+                time.sleep(1)
+        finally:
+            ballast.unlink()
+
+    def _step(self) -> None:
+        if self.around.clock is not None:
+            self.say(f"  the clock is {self.around.clock.step(self.chance):+} s ahead")
+
+    def _kill_broker(self) -> None:
+        self.around.kill_broker(self.chance)
 
     # Commands
 
@@ -237,7 +267,7 @@ class Soak:
     def _write_edit(self) -> None:
         """Write another trigger, delay of results and number of files, none of which changes a session."""
         trigger = self.chance.choice(["500 milliseconds", "1 second", "2 seconds"])
-        options = {"maxFilesPerTrigger": self.chance.randint(2, MOST_FILES_OF_A_BATCH)}
+        options = self.around.options(self.chance.randint(2, MOST_FILES_OF_A_BATCH))
         self._write(
             trigger_interval=trigger,
             source={**self.document["source"], "options": options},
@@ -332,21 +362,41 @@ class Soak:
         self.found.append(f"no batch in {PROGRESS_WITHIN_S:.0f} s: {said}")
 
 
-def measure(hours: float, seed: int, rate: float, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Let a stream run for so many hours, and return what it held and what it used."""
+def measure(
+    hours: float, seed: int, rate: float, folder: Path, say: Callable[[str], None], **faults: Any
+) -> dict[str, Any]:
+    """Let a stream run for so many hours, and return what it held and what it used. ``faults``: of `Surroundings`."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("logs", "tmp"):
         (folder / name).mkdir(parents=True)
     os.environ["TMPDIR"] = str(folder / "tmp")
     os.environ.setdefault("SESSIONIZER_JARS", str(REPOSITORY / ".jars" / "spark"))
-    spec = clicks_spec(files_per_batch=4, max_events=200, watermark_delay=f"{WATERMARK_DELAY_MS // 1000} seconds")
+    with ExitStack() as open_:
+        soak = _set_up(seed, rate, folder, say, Surroundings.begin(folder, open_, **faults))
+        _run(soak, hours)
+        return {
+            "hours": hours, "seed": seed, "rate": rate, "machine": description(), "around": soak.around.faults,
+            "rows": sum(len(tick.rows) for tick in soak.feed.written()), "kills": soak.kills, "faults": dict(soak.done),
+            "exit_codes": dict(soak.codes), "found": soak.found,
+            "tables": compare_tables(soak.feed.expected(soak.stage.spec()), landed(soak.stage)),
+            "slopes": slopes(soak.samples), "samples": soak.samples,
+        }  # fmt: skip
+
+
+def _set_up(seed: int, rate: float, folder: Path, say: Callable[[str], None], around: Surroundings) -> Soak:
+    delay = f"{WATERMARK_DELAY_MS // 1000} seconds"
+    spec = clicks_spec(max_events=200, watermark_delay=delay, idle_after=IDLE_AFTER)
+    spec["source"] = {**around.source(spec["source"]), "options": around.options(4)}
     stage = Stage.set_up(folder, spec)
-    feed = SoakFeed(stage.feed, epoch_ms() // 1000 * 1000, seed, rate)
-    program = TypedProgram(stage.home, stage.streams, folder / "logs")
+    feed = SoakFeed(around.sink(stage.feed), epoch_ms() // 1000 * 1000, seed, rate)
+    program = TypedProgram(stage.home, stage.streams, folder / "logs", variables=around.variables)
     releases = (program.jobs, release_with(REFACTORING, folder / "other") / "jobs")
-    soak = Soak(stage, feed, program, Random(seed), say, spec, releases)  # noqa: S311  faults, not secrets
+    return Soak(stage, feed, program, Random(seed), say, spec, releases, around)  # noqa: S311  faults, not secrets
+
+
+def _run(soak: Soak, hours: float) -> None:
     stop, over = StopFlag(), threading.Event()
-    feeder = threading.Thread(target=feed.write, args=(stop,), daemon=True)
+    feeder = threading.Thread(target=soak.feed.write, args=(stop,), daemon=True)
     sampler = threading.Thread(target=_sample, args=(soak, over), daemon=True)
     feeder.start()
     sampler.start()
@@ -360,13 +410,6 @@ def measure(hours: float, seed: int, rate: float, folder: Path, say: Callable[[s
         over.set()
         if soak.driver is not None:
             soak.driver.kill()
-    return {
-        "hours": hours, "seed": seed, "rate": rate, "machine": description(),
-        "rows": sum(len(tick.rows) for tick in feed.written()), "kills": soak.kills, "faults": dict(soak.done),
-        "exit_codes": dict(soak.codes), "found": soak.found,
-        "tables": compare_tables(feed.expected(stage.spec()), landed(stage)),
-        "slopes": slopes(soak.samples), "samples": soak.samples,
-    }  # fmt: skip
 
 
 def _sample(soak: Soak, over: threading.Event) -> None:

@@ -5,26 +5,27 @@ Rows that a batch's order would decide are left out: two bodies of one event, an
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.errors import SessionizerError
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer_demo.feed.generator import Row, generate
 from sessionizer_demo.feed.pacing import StopFlag, Tick, WallClock, paced, ticks
 from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
 from sessionizer_demo.feed.rows.kinds import RowKind
 from sessionizer_demo.feed.scenario import Scenario
-from sessionizer_demo.feed.sinks.folder_sink import FolderSink
 from sessionizer_demo.feed.traffic.day_curve import DayCurve
 from support.expected.landed import as_landed, event_of, is_valid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from sessionizer.stream_spec.document.stream import StreamSpec
     from support.expected.landed import Landed
@@ -41,25 +42,35 @@ _FIRST_LATE_MS: Final = 120_000
 _TOO_LATE: Final = frozenset({RowKind.LATE_BEYOND, RowKind.SECONDS_FOR_MILLISECONDS})
 
 
+class Sink(Protocol):
+    """A folder or a topic."""
+
+    def write(self, tick: Tick) -> None:
+        """Write the rows of ``tick``."""
+
+
 @dataclass(slots=True)
 class SoakFeed:
-    """The feed of ``rate`` events a second from ``start_ms`` on. ``files``: the number that were written."""
+    """The feed of ``rate`` events a second from ``start_ms`` on. ``files``: the number of ticks that were written."""
 
-    folder: Path
+    sink: Sink
     start_ms: int
     seed: int
     rate: float
     files: int = 0
 
     def write(self, stop: StopFlag) -> None:
-        """Write each file once its time has passed, until ``stop`` is set."""
-        sink = FolderSink(self.folder, "clicks", ".json")
+        """Write each tick once its time has passed, again while it fails (a full disk), until ``stop`` is set."""
         for tick in paced(self.ticks(), WallClock(), stop):
-            sink.write(tick)
-            self.files += 1
+            while not stop.is_set:
+                with suppress(OSError, SessionizerError):
+                    self.sink.write(tick)
+                    self.files += 1
+                    break
+                time.sleep(1)
 
     def ticks(self) -> Iterator[Tick]:
-        """Yield the rows of each file, without end."""
+        """Yield the rows of each file or send, without end."""
         return ticks(self._rows(), self.start_ms, FILE_S * 1000)
 
     def written(self) -> Iterator[Tick]:

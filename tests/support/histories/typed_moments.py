@@ -92,20 +92,21 @@ class Running:
 class TypedProgram:
     """The program with the ``home`` and the ``streams`` of one user. What it prints is kept in ``logs``.
 
-    ``jobs``: the folder of the installed release.
+    ``jobs``: the folder of the installed release. ``variables``: others of its environment.
     """
 
     home: Path
     streams: Path
     logs: Path
     jobs: Path = REPOSITORY / "jobs"
+    variables: dict[str, str] = field(default_factory=dict)
     _typed: int = 0
 
     def start(self, *words: str, elsewhere: bool = False) -> Running:
         """Type the command, on another host if ``elsewhere``. Returns at once."""
         self._typed += 1
         places = {"SESSIONIZER_HOME": self.home, "SESSIONIZER_STREAMS": self.streams, "SESSIONIZER_MASTER": MASTER}
-        variables = environment() | {name: str(value) for name, value in places.items()}
+        variables = environment() | {name: str(value) for name, value in places.items()} | self.variables
         variables[SECRET] = TYPED_SECRET
         variables["SESSIONIZER_JARS"] = os.environ["SESSIONIZER_JARS"]
         files = [self.logs / f"{self._typed:03}-{words[0]}.{kind}" for kind in ("out", "err")]

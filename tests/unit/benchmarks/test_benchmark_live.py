@@ -25,6 +25,7 @@ from sessionizer_bench.reporting.tables import document, earlier, latency, markd
 from sessionizer_bench.reporting.targets import RATE, Target, targets
 from sessionizer_bench.workloads import LARGE, LATENCY, OURS, PASS_THROUGH, SESSION_WINDOW
 from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.sinks.folder_sink import FolderSink
 from support.expected.landed import Landed, as_landed, is_valid
 from support.streams.stage import Stage, clicks_spec
 
@@ -259,7 +260,7 @@ FILES = 36
 @pytest.mark.parametrize("files_of_a_batch", [1, 5, 8])
 def test_its_outcome_does_not_depend_on_batches(files_of_a_batch: int, tmp_path: Path) -> None:
     spec = Stage.set_up(tmp_path, clicks_spec(max_events=50)).spec()
-    feed = SoakFeed(tmp_path, 1_790_000_000_000, seed=3, rate=15, files=FILES)
+    feed = SoakFeed(FolderSink(tmp_path, "clicks", ".json"), 1_790_000_000_000, seed=3, rate=15, files=FILES)
     rows = [list(tick.rows) for tick in feed.written()]
     kinds = {row.kind for file in rows for row in file}
     assert {RowKind.LATE_BEYOND, RowKind.EXACT_DUPLICATE, RowKind.TRUNCATED} <= kinds
