@@ -39,10 +39,10 @@ from sessionizer.checkpoint.state_files import (
     CHECKSUM,
     DEFAULT,
     StorePlace,
+    add_ids_since_snapshot,
     chain_of,
     ids_of,
     list_shared_files,
-    read_ids_since_snapshot,
     version_files,
 )
 from sessionizer.errors import DamagedFile
@@ -197,10 +197,7 @@ def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
     stores = version_files(files)
     for partition in range(len(commits[batch_id].state_ids[OPERATOR])):
         place = StorePlace(OPERATOR, partition, DEFAULT, f"{STATE}/{OPERATOR}/{partition}")
-        ids = ids_of(place, [DEFAULT], commits)
-        newest = f"{place.folder}/{batch_id + 1}_{ids.get(batch_id + 1)}.changelog"
-        if newest in files.sizes:
-            ids = {**read_ids_since_snapshot(files.read(newest)), **ids}
+        ids = add_ids_since_snapshot(files, place, batch_id + 1, ids_of(place, [DEFAULT], commits))
         chain = chain_of(place, [file for file in stores.get(place, ()) if file.version in ids], batch_id + 1, ids)
         if chain.lacking:
             raise FileNotFoundError(checkpoint / chain.lacking[0])

@@ -140,20 +140,23 @@ def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, Commi
     return found
 
 
-def read_ids_since_snapshot(change: bytes) -> dict[int, str]:
-    """Read the id of each version from the snapshot on that a ``.changelog`` was written after. Empty if it tells none.
+def add_ids_since_snapshot(files: Files, place: StorePlace, version: int, ids: Mapping[int, str]) -> dict[int, str]:
+    """Add to ``ids`` of the commits those that the ``.changelog`` of ``version`` names, from its snapshot on.
 
-    Spark keeps fewer commits than changes if a driver is often killed before it makes a snapshot.
+    Spark keeps fewer commits than changes if a driver is often killed before it makes a snapshot. Raises OSError.
     """
     from sessionizer.checkpoint.rocksdb_table import decompress_lz4_blocks  # noqa: PLC0415  pyarrow, fast --help
 
+    name = f"{place.folder}/{version}_{ids.get(version)}.changelog"
+    if name not in files.sizes:
+        return dict(ids)
     try:
-        plain = decompress_lz4_blocks(change)
+        plain = decompress_lz4_blocks(files.read(name))
         found = _VERSIONS.match(plain)
         listed = parse_json(plain[found.end() : found.end() + int.from_bytes(found[1], "big")]) if found else []
-        return {each["version"]: each["checkpointUniqueId"] for each in listed}
+        return {**{each["version"]: each["checkpointUniqueId"] for each in listed}, **ids}
     except (ValueError, KeyError, TypeError):  # damaged, or of another codec: commits alone tell
-        return {}
+        return dict(ids)
 
 
 def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:

@@ -44,6 +44,7 @@ from sessionizer.checkpoint.state_files import (
     Operator,
     StorePlace,
     VersionFile,
+    add_ids_since_snapshot,
     chain_of,
     ids_of,
     list_shared_files,
@@ -169,7 +170,8 @@ class Checkpoint:
 
     ``altered``: damaged files that can be understood all the same. Only Hadoop's checksum tells of them, and Spark does
     not look at it. ``listed``: by source, the numbers of the parts of its list of files. ``shared``: for each ``.zip``,
-    the files that it leaves to others, with their bytes.
+    the files that it leaves to others, with their bytes. ``ids``: of each store's versions, as far as the commits and
+    its newest change tell.
     """
 
     files: Files
@@ -182,6 +184,7 @@ class Checkpoint:
     shared: Mapping[str, Mapping[str, int]]
     wrong: Mapping[str, str]
     altered: AbstractSet[str]
+    ids: Mapping[StorePlace, Mapping[int, str]]
 
     @property
     def begun(self) -> int | None:
@@ -207,15 +210,7 @@ class Checkpoint:
 
     def chain(self, place: StorePlace, version: int) -> Chain:
         """Return the files of a version of a store, without damaged whole versions."""
-        operator = self.operators.get(place.operator)
-        stores = [store.name for store in operator.stores] if operator else []
-        # Spark itself reads only the newest commit: the change files name the versions before them
-        commits = {
-            batch: commit
-            for batch, commit in self.commits.items()
-            if batch == self.committed or f"{COMMITS}/{batch}" not in self.altered
-        }
-        ids = ids_of(place, stores, commits)
+        ids = self.ids.get(place, {})
         return chain_of(place, self.stores.get(place, ()), version, ids, frozenset(filter(self.is_spoilt, self.wrong)))
 
     def is_spoilt(self, name: str) -> bool:
@@ -230,18 +225,20 @@ def read_checkpoint(files: Files, *, deep: bool = False) -> Checkpoint:
     ``deep``: all files of the state. Raises FileNotFoundError if a file goes meanwhile, and OSError.
     """
     reading = _Reading(files)
-    offsets = reading.log(OFFSETS, offset_entry)
+    offsets, commits = reading.log(OFFSETS, offset_entry), reading.log(COMMITS, commit_entry)
+    operators, stores = dict(reading.operators()), version_files(files)
     checkpoint = Checkpoint(
         files=files,
         query_id=reading.one(METADATA, lambda content: query_id(text_of(content))) if METADATA in files.sizes else None,
         offsets=offsets,
-        commits=reading.log(COMMITS, commit_entry),
-        operators=dict(reading.operators()),
-        stores=version_files(files),
+        commits=commits,
+        operators=operators,
+        stores=stores,
         listed=reading.lists(offsets),
         shared=reading.shared(),
         wrong=reading.wrong,
         altered=reading.altered,
+        ids={place: reading.ids(place, operators.get(place.operator), commits) for place in stores},
     )
     reading.schemas()
     reading.state(checkpoint, deep=deep)
@@ -301,6 +298,17 @@ class _Reading:
             for name in names.values():
                 self.one(name, parse)
         return found
+
+    def ids(self, place: StorePlace, operator: Operator | None, commits: Mapping[int, CommitEntry]) -> dict[int, str]:
+        """Return the id of each version of a store: Spark reads the newest commit, and the newest change has others."""
+        newest = max(self._files.numbered(COMMITS), default=-1)
+        stores = [store.name for store in operator.stores] if operator else []
+        told = {
+            batch: commit
+            for batch, commit in commits.items()
+            if batch == newest or f"{COMMITS}/{batch}" not in self.altered
+        }
+        return add_ids_since_snapshot(self._files, place, newest + 1, ids_of(place, stores, told))
 
     def schemas(self) -> None:
         """Check the schemas of the stores, and note damaged ones."""

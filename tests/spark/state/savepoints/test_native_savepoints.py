@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from upath import UPath
 
-from sessionizer.checkpoint.files import copy_batch, read_seen_files
+from sessionizer.checkpoint.files import copy_batch, files_of, read_seen_files
 from sessionizer.checkpoint.log_entries import list_committed_batches, next_watermark
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.definition.oracle import sessionize
@@ -20,6 +20,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.roots import DataPath, add_scheme, folder_at, uri_of
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
+from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
@@ -308,5 +309,14 @@ def test_a_batch_is_copied_whose_state_is_older_than_the_kept_commits(spark: Spa
     for file in files_below(stage.checkpoint / "commits"):
         if file.name.isdigit() and int(file.name) < newest - 1:
             opened(file).unlink()
+    tries = [file for file in files_below(stage.checkpoint / "state") if file.name.startswith("1_")]
+    for file in tries:  # of a driver that was killed before its commit
+        (opened(file).parent / "1_zzz.changelog").write_bytes(b"of another try")
     assert sum(name.endswith(".changelog") for name in before) > newest, "no snapshot is of late"
     assert copied("after") == before
+    looked_at = read_checkpoint(files_of(stage.checkpoint), deep=False)
+    chains = [looked_at.chain(place, newest + 1) for place in looked_at.stores]
+    assert tries
+    assert sorted(name for chain in chains for name in chain.names) == [
+        name for name in before if name.endswith((".changelog", ".zip"))
+    ]
