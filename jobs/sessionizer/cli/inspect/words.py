@@ -18,11 +18,11 @@ from sessionizer.counts import count_text
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
 from sessionizer.home.clock import moment_text
 from sessionizer.home.roots import DataPath, folder_at
-from sessionizer.inspection.damages import CheckpointDamage
 from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 if TYPE_CHECKING:
     from sessionizer.core.key_group.contents import GroupContents, KeyWeight
+    from sessionizer.inspection.damages import CheckpointDamage
     from sessionizer.inspection.inspect import Inspection
 
 
