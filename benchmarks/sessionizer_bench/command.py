@@ -243,11 +243,14 @@ def soak(  # noqa: PLR0913  one parameter per option
     disk_mb: Annotated[int, typer.Option(help="Size of a disk for the home, which fills at times. Takes root.")] = 0,
     clock: Annotated[bool, typer.Option("--clock", help="A clock that steps at times. Takes a C compiler.")] = False,
     kafka: Annotated[bool, typer.Option("--kafka", help="Feed by a broker, which is killed at times.")] = False,
+    airflow: Annotated[bool, typer.Option("--airflow", help="An Airflow, which is killed at times, keeps it.")] = False,
 ) -> None:
     """Run a stream for hours with a fault every minute, and compare its tables with the definition at the end."""
-    from sessionizer_bench import soak as soaked  # needs the helpers of the tests
+    from sessionizer_bench import soaked_run as soaked  # needs the helpers of the tests
 
-    found = soaked.measure(hours, seed, rate, folder.absolute(), typer.echo, disk_mb=disk_mb, clock=clock, kafka=kafka)
+    found = soaked.measure(
+        hours, seed, rate, folder.absolute(), typer.echo, airflow=airflow, disk_mb=disk_mb, clock=clock, kafka=kafka
+    )
     results_file = folder / "soak.json"
     soaked.store(found, results_file)
     typer.echo("\n".join([*soaked.lines(found), f"figures are in {results_file}"]))

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.sinks.tables import COMMITS_PER_CHECKPOINT
-from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
+from sessionizer_bench.contestants import idle, ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring.batches import parse_batches
-from sessionizer_bench.workloads import OURS, OURS_FEED, OURS_PLAIN, PASS_THROUGH, PER_USER, SESSION_WINDOW
+from sessionizer_bench.workloads import (
+    OURS,
+    OURS_FEED,
+    OURS_IDLE,
+    OURS_PLAIN,
+    PASS_THROUGH,
+    PER_USER,
+    SESSION_WINDOW,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +64,8 @@ def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
     diary = None
     if contestant in (OURS, OURS_PLAIN, OURS_FEED):
         query, diary = ours.start(spark, race, change_feed=contestant == OURS_FEED)
+    elif contestant == OURS_IDLE:
+        query, diary = idle.start(spark, race)
     else:
         query = PEERS[contestant](spark, race)
     if race.live_s:

@@ -8,12 +8,8 @@ What the driver and its files use is sampled all the time, so that whatever grow
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -22,31 +18,26 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import NotAccepted, UpgradeWaits
 from sessionizer.home.clock import epoch_ms
-from sessionizer_bench.data.soak_feed import MOST_FILES_OF_A_BATCH, WATERMARK_DELAY_MS, SoakFeed
-from sessionizer_bench.measuring.machine import description, load_average
-from sessionizer_bench.measuring.soak_figures import compare_tables, count_files, slopes, use_of
-from sessionizer_bench.places import REPOSITORY
+from sessionizer_bench.data.soak_feed import MOST_FILES_OF_A_BATCH, SoakFeed
+from sessionizer_bench.measuring.machine import load_average
+from sessionizer_bench.measuring.soak_figures import count_files, use_of
+from sessionizer_bench.soaked_driver import Keeper, parts_of
 from sessionizer_bench.surroundings import FULL_S, Surroundings
-from sessionizer_demo.feed.pacing import StopFlag
-from support.expected.landed import landed
 from support.expected.named_commands import commands_in
 from support.histories.typed_moments import Running, TypedProgram, draw_moment
 from support.histories.typed_user import ACCEPT
-from support.processes.driver_process import jvm_of, kill_process, workers_of
-from support.releases.environments import REFACTORING, release_with
-from support.streams.stage import Stage, clicks_spec
+from support.processes.driver_process import kill_process
+from support.streams.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from sessionizer_bench.soaked_driver import Driver
     from support.histories.typed_moments import Answer
 
 NAME: Final = "clicks"
-IDLE_AFTER: Final = "10 minutes"
-"""A stalled feed is not a quiet one: later rows must not be late."""
-FAULT_EVERY_S: Final = 60.0
-SAMPLE_EVERY_S: Final = 10.0
+ENDS_WITHIN_S: Final = 400.0
 PROGRESS_WITHIN_S: Final = 240.0
 """Time (s) in which a batch must end after a fault. A stream that takes longer is a finding."""
 LATEST_KILL_S: Final = 20.0
@@ -63,6 +54,7 @@ COMMANDS: Final = {
     "edit_after_plan": 1, "install": 1, "freeze": 3,
 }  # fmt: skip
 SHARE_OF_SURROUNDINGS: Final = 3
+SHARE_OF_AIRFLOW: Final = 5
 SHARE_OF_KILLS: Final = 0.5
 SHARE_IF_BEHIND: Final = 0.95
 """Share of the kills while there were fewer than minutes. The next fault then comes after half the time."""
@@ -70,7 +62,10 @@ SHARE_IF_BEHIND: Final = 0.95
 
 @dataclass(slots=True)
 class Soak:
-    """A stream that runs for hours. ``done`` counts faults, ``found`` has whatever must not be."""
+    """A stream that runs for hours. ``done`` counts faults, ``found`` has whatever must not be.
+
+    ``airflow`` keeps its driver. Without one, the soak starts a new driver whenever one has ended.
+    """
 
     stage: Stage
     feed: SoakFeed
@@ -80,7 +75,8 @@ class Soak:
     document: dict[str, Any]
     releases: tuple[Path, ...]
     around: Surroundings
-    driver: Running | None = None
+    airflow: Keeper | None = None
+    driver: Driver | None = None
     done: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
@@ -128,11 +124,14 @@ class Soak:
     def finish(self) -> None:
         """Read all files and close all sessions."""
         self._settle(())
+        self._keep_driver()
         if self.driver is not None:
             self._ask("stop", NAME)
-            with suppress(AssertionError):
-                self.driver.end()
+            self.driver.await_end(ENDS_WITHIN_S)
+            self.driver.kill()
             self.driver = None
+        if self.airflow is not None:
+            self.airflow.end()
         for _ in range(MOST_TRIES):
             answer = self._take(self.program.start("run", NAME, "--until", "drained").end(within_s=7_200))
             if answer.code == 0:
@@ -148,13 +147,16 @@ class Soak:
             named = ("batch_id", "batch_ms", "input_rows", "open_keys", "state_bytes", "source_lag")
             found |= {name: value for name in named if (value := getattr(beat, name)) is not None}
         if driver is not None and beat is not None and beat.batch_id is not None:
-            found |= use_of(driver.process.pid)
+            found |= use_of(parts_of(driver))
         self.samples.append(found)
 
     def _draw(self, *, is_behind: bool) -> str:
         if self.chance.random() < (SHARE_IF_BEHIND if is_behind else SHARE_OF_KILLS):
             return self.chance.choice(KILLS)
         shares = {**COMMANDS, **dict.fromkeys(self.around.faults, SHARE_OF_SURROUNDINGS)}
+        if self.airflow is not None:
+            del shares["install"]  # Airflow has one release
+            shares["kill_airflow"] = SHARE_OF_AIRFLOW
         return self.chance.choices(list(shares), list(shares.values()))[0]
 
     # Faults of the driver
@@ -166,22 +168,21 @@ class Soak:
             self.driver = None
 
     def _kill_jvm(self) -> None:
-        self._kill_part(lambda pid: [jvm] if (jvm := jvm_of(pid)) else [])
+        self._kill_part("jvm")
 
     def _kill_python(self) -> None:
-        self._kill_part(lambda pid: [pid])
+        self._kill_part("python")
 
     def _kill_worker(self) -> None:
         """Kill the daemon of Python and its workers."""
-        self._kill_part(workers_of)
+        self._kill_part("workers")
 
-    def _kill_part(self, part: Callable[[int], Sequence[int]]) -> None:
+    def _kill_part(self, part: str) -> None:
         time.sleep(self.chance.uniform(0, LATEST_KILL_S))
         if self.driver is not None:
-            for pid in part(self.driver.process.pid):
+            for pid in parts_of(self.driver)[part]:
                 kill_process(pid)
-            with suppress(Exception):
-                self.driver.process.wait(30 if part is not workers_of else 3)
+            self.driver.await_end(30 if part != "workers" else 3)
 
     def _freeze(self) -> None:
         if self.driver is not None:
@@ -210,6 +211,11 @@ class Soak:
 
     def _kill_broker(self) -> None:
         self.around.kill_broker(self.chance)
+
+    def _kill_airflow(self) -> None:
+        if self.airflow is not None:
+            self.done[f"kill of {self.airflow.kill_part(self.chance)}"] += 1
+            self.found += self.airflow.problems()
 
     # Commands
 
@@ -304,7 +310,7 @@ class Soak:
                 running.kill()
         elif self.driver is not None and self.chance.random() < KILLED_CHANGES:
             time.sleep(self.chance.uniform(0, 15))
-            if self.driver.process.poll() is None:
+            if self.driver.lives:
                 self.done[f"kill of the driver beside {words[0]}"] += 1
                 self.driver.kill()
         self._take(running.end())
@@ -337,13 +343,17 @@ class Soak:
     # The driver
 
     def _keep_driver(self) -> None:
-        """Start a driver if none runs."""
-        if self.driver is not None and self.driver.process.poll() is None:
+        """Start a driver if none runs, or take the one that Airflow has started."""
+        if self.driver is not None and self.driver.lives:
             return
-        if self.driver is not None:
-            code = self.driver.process.returncode
-            self.codes[f"run {'killed' if self.driver.killed else code}"] += 1
-            self.driver = None
+        before, self.driver = self.driver, None
+        if self.airflow is not None:
+            self.driver = self.airflow.driver()
+            self.done["start of a driver"] += self.driver is not None
+            return
+        if isinstance(before, Running):
+            code = before.process.returncode
+            self.codes[f"run {'killed' if before.killed else code}"] += 1
             if code == UpgradeWaits.exit_code:  # a restore or a rollback led to a lineage of the other release
                 self._change("upgrade", NAME)
         self.driver = self.program.start("run", NAME)
@@ -360,83 +370,3 @@ class Soak:
             time.sleep(1)
         said = self.driver.said[-1500:] if self.driver else ""
         self.found.append(f"no batch in {PROGRESS_WITHIN_S:.0f} s: {said}")
-
-
-def measure(
-    hours: float, seed: int, rate: float, folder: Path, say: Callable[[str], None], **faults: Any
-) -> dict[str, Any]:
-    """Let a stream run for so many hours, and return what it held and what it used. ``faults``: of `Surroundings`."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for name in ("logs", "tmp"):
-        (folder / name).mkdir(parents=True)
-    os.environ["TMPDIR"] = str(folder / "tmp")
-    os.environ.setdefault("SESSIONIZER_JARS", str(REPOSITORY / ".jars" / "spark"))
-    with ExitStack() as open_:
-        soak = _set_up(seed, rate, folder, say, Surroundings.begin(folder, open_, **faults))
-        _run(soak, hours)
-        return {
-            "hours": hours, "seed": seed, "rate": rate, "machine": description(), "around": soak.around.faults,
-            "rows": sum(len(tick.rows) for tick in soak.feed.written()), "kills": soak.kills, "faults": dict(soak.done),
-            "exit_codes": dict(soak.codes), "found": soak.found,
-            "tables": compare_tables(soak.feed.expected(soak.stage.spec()), landed(soak.stage)),
-            "slopes": slopes(soak.samples), "samples": soak.samples,
-        }  # fmt: skip
-
-
-def _set_up(seed: int, rate: float, folder: Path, say: Callable[[str], None], around: Surroundings) -> Soak:
-    delay = f"{WATERMARK_DELAY_MS // 1000} seconds"
-    spec = clicks_spec(max_events=200, watermark_delay=delay, idle_after=IDLE_AFTER)
-    spec["source"] = {**around.source(spec["source"]), "options": around.options(4)}
-    stage = Stage.set_up(folder, spec)
-    feed = SoakFeed(around.sink(stage.feed), epoch_ms() // 1000 * 1000, seed, rate)
-    program = TypedProgram(stage.home, stage.streams, folder / "logs", variables=around.variables)
-    releases = (program.jobs, release_with(REFACTORING, folder / "other") / "jobs")
-    return Soak(stage, feed, program, Random(seed), say, spec, releases, around)  # noqa: S311  faults, not secrets
-
-
-def _run(soak: Soak, hours: float) -> None:
-    stop, over = StopFlag(), threading.Event()
-    feeder = threading.Thread(target=soak.feed.write, args=(stop,), daemon=True)
-    sampler = threading.Thread(target=_sample, args=(soak, over), daemon=True)
-    feeder.start()
-    sampler.start()
-    try:
-        soak.run(hours, FAULT_EVERY_S)
-        stop.set()
-        feeder.join()
-        soak.finish()
-    finally:
-        stop.set()
-        over.set()
-        if soak.driver is not None:
-            soak.driver.kill()
-
-
-def _sample(soak: Soak, over: threading.Event) -> None:
-    while not over.wait(SAMPLE_EVERY_S):
-        with suppress(OSError):  # a folder may go while it is counted
-            soak.sample()
-
-
-def lines(found: dict[str, Any]) -> Iterator[str]:
-    """Yield the figures as lines to print."""
-    yield f"{found['hours']} h, seed {found['seed']}: {found['rows']:,} rows, {found['kills']} kills, {found['faults']}"
-    for name, table in found["tables"].items():
-        wrong = ", ".join(f"{table[how]} {how}" for how in ("lost", "doubled", "others"))
-        yield f"  {name}: {table['expected']:,} rows, {wrong}"
-    yield f"  {'figure':<28}{'first quarter':>16}{'last quarter':>16}{'an hour':>14}"
-    for name, each in found["slopes"].items():
-        yield f"  {name:<28}{each['first']:>16,.0f}{each['last']:>16,.0f}{each['an_hour']:>14,.1f}"
-    yield from (f"  FOUND {text}" for text in found["found"])
-
-
-def is_exact(found: dict[str, Any]) -> bool:
-    """Whether each row is in the tables once, and nothing was found on the way."""
-    return not found["found"] and not any(
-        table[name] for table in found["tables"].values() for name in ("lost", "doubled", "others")
-    )
-
-
-def store(found: dict[str, Any], file: Path) -> None:
-    """Write the figures."""
-    file.write_text(json.dumps(found, indent=1))

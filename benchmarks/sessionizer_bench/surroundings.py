@@ -1,4 +1,4 @@
-"""What a soaked stream stands on, so that it may fail: a disk that fills, a clock that steps, a broker that dies."""
+"""Surroundings of a soaked stream that may fail: a disk that fills, a clock that steps, a broker that dies."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ OURS_PLAIN: Final = "ours_plain"
 """Our query without the private parts of Spark and Delta (docs/adr/0070)."""
 OURS_FEED: Final = "ours_change_feed"
 """Our query into tables with a change feed (``sink.change_feed``)."""
+OURS_IDLE: Final = "ours_idle"
+"""Our query with a core that does nothing: no core behind the same pipeline is faster."""
 SESSION_WINDOW: Final = "session_window"
 PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
@@ -20,7 +22,7 @@ FLINK_COUNTS: Final = "flink_counts"
 """Flink without the events of a session."""
 LATENCY: Final = "latency"
 """Name of runs over a live feed, which are recorded like a workload."""
-CONTESTANTS: Final = (OURS, SESSION_WINDOW, FLINK, FLINK_COUNTS, PER_USER, PASS_THROUGH, OURS_PLAIN)
+CONTESTANTS: Final = (OURS, SESSION_WINDOW, FLINK, FLINK_COUNTS, PER_USER, PASS_THROUGH, OURS_PLAIN, OURS_IDLE)
 """All contestants, in the order in which they take turns."""
 
 
@@ -77,7 +79,7 @@ SMALL: Final = Workload(
     name="small",
     title="40 k-event batches over 1 M open sessions",
     dataset=Dataset("small", batch_events=40_000, batches=60, traffic=PATIENT, warm_up_batches=10, history_events=3),
-    contestants=(OURS, SESSION_WINDOW, PASS_THROUGH, OURS_PLAIN),
+    contestants=(OURS, SESSION_WINDOW, PASS_THROUGH, OURS_PLAIN, OURS_IDLE),
     emit_every_s=120,
 )
 _GROWTH: Final = Dataset(

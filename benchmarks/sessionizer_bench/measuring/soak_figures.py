@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from support.expected.landed import Landed
 
@@ -27,18 +27,20 @@ def count_files(roots: Mapping[str, Path]) -> dict[str, float]:
     return {f"files {name}": count for name, count in counts.items()}
 
 
-def use_of(pid: int) -> dict[str, float]:
-    """Sum resident MB, descriptors and threads of the Python, the JVM and the workers of a driver."""
+def use_of(parts: Mapping[str, Sequence[int]]) -> dict[str, float]:
+    """Sum resident MB, descriptors and threads of each part of a driver, and tell its age in s.
+
+    ``parts``: the numbers of their processes.
+    """
     found: Counter[str] = Counter()
-    with suppress(psutil.Error):
-        parent = psutil.Process(pid)
-        for process in (parent, *parent.children(recursive=True)):
+    for part, pids in parts.items():
+        for pid in pids:
             with suppress(psutil.Error):
-                part = "driver" if process.pid == pid else "jvm" if process.name() == "java" else "workers"
+                process = psutil.Process(pid)
                 found[f"{part} MB"] += process.memory_info().rss // 2**20
                 found[f"{part} descriptors"] += process.num_fds()
                 found[f"{part} threads"] += process.num_threads()
-        found["age_s"] = round(time.time() - parent.create_time())
+                found["age_s"] = max(found["age_s"], round(time.time() - process.create_time()))
     return dict(found)
 
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS: Final = dict(
-    zip(CONTESTANTS, ("#1b6ca8", "#e07b39", "#a83b6c", "#d99ab8", "#8a8a8a", "#5a9367", "#8fbbe0"), strict=True)
+    zip(
+        CONTESTANTS,
+        ("#1b6ca8", "#e07b39", "#a83b6c", "#d99ab8", "#8a8a8a", "#5a9367", "#8fbbe0", "#c9b458"),
+        strict=True,
+    )
 )
 
 

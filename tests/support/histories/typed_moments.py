@@ -59,6 +59,18 @@ class Running:
     def said(self) -> str:
         return self.stderr.read_text(errors="replace")
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
+    def await_end(self, seconds: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
     def kill(self) -> Self:
         if self.process.poll() is None:
             self._signal(signal.SIGKILL)
