@@ -1,4 +1,4 @@
-"""The DAGs for all streams: compactions, waiting upgrades, orphans and scheduled savepoints. Wiring only."""
+"""The DAGs for all streams: compactions, waiting upgrades, orphans, scheduled savepoints, erasures. Wiring only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from airflow.sdk import DAG, Param, get_current_context
 
 from sessionizer.home.clock import MINUTE
 from sessionizer.state.commands.upgrades import Upgrade
+from sessionizer_airflow.dags.operate import SOON, job_options
+from sessionizer_airflow.errors import say_what_to_do
 from sessionizer_airflow.operating.approval import ApproveUpgrades, list_upgrades
+from sessionizer_airflow.operating.erasures import ApproveErasures, ErasureSettings, forms_of_erasures
+from sessionizer_airflow.operating.jobs import REWRITTEN, CarryOut, MakePlan
+from sessionizer_airflow.operating.results import CARRY_OUT, TEMPLATE, tell_of_failure
 from sessionizer_airflow.operators.scheduled import (
     LABEL,
     CompactTables,
@@ -242,4 +247,62 @@ def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
             retry_delay=timedelta(minutes=1),
         ).expand_kwargs(due.output)
         StreamsTask(task_id="prune", look=lambda say, _: prune_savepoints(project, say), **RETRY)
+    return dag
+
+
+ERASURE_DOCUMENTATION = """
+Erases the people whom the table `{requests}` names, from each stream that has not done so.
+
+- **`find_due`** reads the table, and lists the streams with the number of people. Keys are in no log.
+- **`plan`** is one Spark job per stream. It counts what would go, and changes nothing.
+- **`approve`** shows all plans in one list under **Required Actions**. Without an answer it is rejected before the
+  next run, which asks again.
+- **`{carry_out}`** is one Spark job per stream: the stream stops at a batch boundary, goes on without these people, and
+  its tables, savepoints and records are swept. Then the job writes the moment into the column `done` of the requests.
+  A failed one is tried again. It goes on where it was.
+"""
+
+
+def erase_dag(wiring: Wiring, platform: str, settings: ErasureSettings) -> DAG:
+    """Return the DAG of ``platform``."""
+    project, job = wiring.project, job_options(wiring)
+    approval = settings.patience(wiring.approval)
+    documentation = ERASURE_DOCUMENTATION.format(requests=settings.requests, carry_out=CARRY_OUT)
+    limit = timedelta(milliseconds=approval.patience_ms, hours=12)
+    retry: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(minutes=1)}
+    with DAG(
+        **platform_dag_options("erase", documentation, run_limit=limit, platform=platform),
+        schedule=timedelta(milliseconds=settings.every_ms),
+    ) as dag:
+        due = StreamsTask(
+            task_id="find_due",
+            look=lambda say, _: forms_of_erasures(project, wiring.stream_names, settings, say),
+            **retry,
+        )
+        told: dict[str, Any] = {
+            "on_failure_callback": [tell_of_failure, say_what_to_do],
+            "map_index_template": TEMPLATE,
+        }
+        plan = MakePlan.partial(task_id="plan", **told, **job, **retry).expand(form=due.output)
+        approve = ApproveErasures(
+            task_id="approve",
+            project=project,
+            settings=approval,
+            forms=due.output,
+            trigger_rule="all_done",  # a stream without a plan must not hold up the others
+            # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
+            retries=3,
+            retry_delay=timedelta(seconds=10),
+        )
+        plan >> approve
+        CarryOut.partial(
+            task_id=CARRY_OUT,
+            approval="approve",
+            settings=wiring.supervision,
+            outlets=[REWRITTEN],  # Airflow gives a mapped task the outlets that are named here, not its own
+            # The remedy must be the last line of the log, so its callback is last.
+            **told,
+            **{**job, "execution_timeout": timedelta(hours=6)},
+            **SOON,
+        ).expand(form=approve.output)
     return dag

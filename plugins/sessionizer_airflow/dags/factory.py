@@ -15,12 +15,12 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import StreamFolder, spec_files, survey_streams
 from sessionizer_airflow.dags.all_streams import (
     compaction_dag,
+    erase_dag,
     maintenance_dag,
     orphans_dag,
     savepoints_dag,
     upgrade_list_dag,
 )
-from sessionizer_airflow.dags.erase import erase_dag
 from sessionizer_airflow.dags.one_stream import VERBS, report_dag, steering_dag, supervise_dag
 from sessionizer_airflow.dags.operate import operate_dag, upgrade_dag
 from sessionizer_airflow.errors import BrokenSpecs

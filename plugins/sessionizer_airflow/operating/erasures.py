@@ -1,9 +1,8 @@
 """Erasures that a table of requests asks for: the streams that are due, and one approval for all their plans."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Self
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -13,10 +12,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sessionizer.control.records.operation_record import PLAN_FILE, OperationRecord, write_request
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SessionizerError, TerminalError
-from sessionizer.fleet.erasure_requests import REQUESTS, count_requests
 from sessionizer.home.clock import HOUR, epoch_ms
 from sessionizer.home.roots import is_uri
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.state.commands.erasure_requests import REQUESTS, count_requests
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer_airflow.errors import PersonNeeded
@@ -57,7 +57,8 @@ def forms_of_erasures(
     Raises PersonNeeded if the table cannot be read.
     """
     try:
-        found = list(count_requests(settings.requests, filter(partial(_has_run, project), streams), epoch_ms()))
+        asked = {name: payload for name in streams if (payload := _payload(project, name)) is not None}
+        found = list(count_requests(settings.requests, asked, epoch_ms()))
     except TerminalError as error:
         raise PersonNeeded.wrap(error) from None
     forms = list[dict[str, Any]]()
@@ -72,12 +73,18 @@ def forms_of_erasures(
     return forms
 
 
-def _has_run(project: Project, stream: str) -> bool:
-    """Whether the stream has a lineage. One that cannot be examined counts, so that its own job fails of it."""
+def _payload(project: Project, stream: str) -> Collection[str] | None:
+    """Return the columns of the payload of the stream, None if it has no lineage.
+
+    One that cannot be examined counts, so that its own job fails of it.
+    """
+    home = project.home_of(stream)
     try:
-        return active_lineage(project.home_of(stream)) is not None
+        lineage = active_lineage(home)
+        kept = SPEC_FILE.of(home, lineage).require() if lineage else None
     except SessionizerError:
-        return True
+        return ()
+    return None if lineage is None else tuple(kept.document["mapping"]["payload"]) if kept else ()
 
 
 class ApproveErasures(ApprovalTask):

@@ -26,7 +26,6 @@ from sessionizer.control.records.erasure_record import SECRET, read_erasures, re
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.erasing.records import find_left
 from sessionizer.errors import InvalidSpec, NoWayBack, OperationPending, StillThere
-from sessionizer.fleet.erasure_requests import count_requests
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.lineage.active import active_lineage
@@ -38,6 +37,7 @@ from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.erasure_requests import count_requests
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.seeds import NOW
@@ -278,7 +278,7 @@ def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Era
         "key string, stream string, requested_at timestamp, done map<string, timestamp>",
     )
     requests.write.format("delta").save(place)
-    for_page = count_requests(place, [stage.name, "another", "third"], epoch_ms())
+    for_page = count_requests(place, dict.fromkeys([stage.name, "another", "third"], ()), epoch_ms())
     assert list(for_page) == [(stage.name, "key", 2), ("another", "key", 2), ("third", "key", 1)]
 
     def course(approve: str | None = None) -> EraseCourse:
@@ -307,7 +307,7 @@ def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Era
     again = course().make_runner(spark)
     assert again.people == ()
     assert not again.look().is_possible
-    assert list(count_requests(place, [stage.name], epoch_ms())) == []
+    assert list(count_requests(place, {stage.name: ()}, epoch_ms())) == []
 
 
 def erase(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:

@@ -31,8 +31,7 @@ from sessionizer.state.lineages.origin import origins_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sessionizer.spark.state.commands.erasures import EraseRunner
-    from sessionizer.spark.state.erasure_requests import RequestTable
+    from sessionizer.spark.state.commands.erasures import EraseRunner, RequestTable
 
 
 @dataclass(kw_only=True)
@@ -161,7 +160,7 @@ class EraseCourse(CommandCourse[Erase]):
         return require_people(text.splitlines(), place)
 
     def _request_table(self, spark: SparkSession) -> RequestTable:
-        from sessionizer.spark.state.erasure_requests import find_request_table  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.commands.erasures import find_request_table  # noqa: PLC0415  fast --help
 
         return find_request_table(spark, self.where, self.command)
 

@@ -1,4 +1,4 @@
-"""Table of requests to erase people: people, streams, and the moments when it was done. Pure.
+"""Table of requests to erase people: people, streams, and the moments when it was done. No Spark.
 
 A row asks for a value of the column ``key``, ``client`` or one of the payload. Its other columns may be left out:
 ``stream`` (null: every stream), ``requested_at`` (timestamp; null: since ever), and ``done`` (a map of the streams that
@@ -7,9 +7,13 @@ have erased it, with the moments).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+
+from sessionizer.core.definition.erasure import PERSONAL
+from sessionizer.errors import DamagedFile, InvalidSpec, LookupNotInstalled
+from sessionizer.home.local_files import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,10 +21,44 @@ if TYPE_CHECKING:
     from sessionizer.control.records.erasure_record import ErasureRecord
     from sessionizer.core.wire.erased_keys import ErasedKeys
 
+REQUESTS: Final = "SESSIONIZER_ERASE_REQUESTS"
+"""Variable with the place of the table, an absolute path or a URI."""
 STREAM: Final = "stream"
 REQUESTED_AT: Final = "requested_at"
 DONE: Final = "done"
 OPTIONAL: Final = (STREAM, REQUESTED_AT, DONE)
+
+
+def count_requests(place: str, streams: Mapping[str, Collection[str]], until_ms: int) -> Iterator[tuple[str, str, int]]:
+    """Yield each stream that has people to erase, by which column, and how many, as asked up to ``until_ms``.
+
+    ``streams``: the columns of the payload of each. Raises LookupNotInstalled, InvalidSpec if there is no such table,
+    DamagedFile, OSError.
+    """
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415  an extra
+        from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
+    except ImportError as error:
+        raise LookupNotInstalled from error
+    try:
+        dataset = DeltaTable(place).to_pyarrow_dataset()
+        names = dataset.schema.names
+        known = {*PERSONAL}.union(*streams.values()) - {*OPTIONAL}
+        by = sorted(known.intersection(names), key=lambda name: (name not in PERSONAL, names.index(name)))
+        if not by or DONE not in names:
+            missing = DONE if by else " or ".join(PERSONAL)
+            raise InvalidSpec(REQUESTS, place, f"a Delta table with the column {missing}")
+        rows = dataset.to_table(columns=[*by, *(each for each in OPTIONAL if each in names)])
+    except TableNotFoundError as error:
+        raise InvalidSpec(REQUESTS, place, "the place of a Delta table") from error
+    except DeltaError as error:
+        raise DamagedFile(place, first_line(error)[:300]) from error
+    for stream, payload in streams.items():
+        for column in by:
+            people = find_requests(rows, column, stream, until_ms) if column in (*PERSONAL, *payload) else ()
+            if people:
+                yield stream, column, len(people)
+                break  # the others are due as soon as these are done
 
 
 def find_requests(rows: pa.Table, column: str, stream: str, until_ms: int, *, are_done: bool = False) -> dict[str, int]:

@@ -15,15 +15,18 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import DAY, HOUR
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage
+from sessionizer.lineage.kept_spec import LineageSpec, write_lineage_spec
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.approval import ApprovalSettings
 from sessionizer_airflow.operating.erasures import ApproveErasures, ErasureSettings, forms_of_erasures
 from sessionizer_airflow.project import Project
 from support.fixtures.reviewed import Reviewed
+from support.places import opened
 from support.verbs.asked_restore import PLAN, answer_of, context, park_approvals
 
 APPROVAL = ApprovalSettings.from_environment({})
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
+LINEAGE = "20261123T080000-abc123"
 DONE = pa.map_(pa.string(), pa.timestamp("us", "UTC"))
 
 
@@ -44,7 +47,7 @@ def streams(project: Project) -> Project:
     for name in ("clicks", "visits"):
         home = StreamHome.of(project.home, name)
         home.prepare()
-        activate_lineage(home, "20261123T080000-abc123", None)
+        activate_lineage(home, LINEAGE, None)
     return project
 
 
@@ -65,6 +68,16 @@ def test_clients_follow_when_the_keys_are_done(streams: Project) -> None:
         ("clicks", "client"),
         ("visits", "key"),
     ]
+
+
+def test_a_column_of_the_payload_is_asked_of_the_streams_that_have_it(streams: Project) -> None:
+    spec = LineageSpec({"mapping": {"payload": {"email": "email", "stream": "stream"}}})
+    visits = streams.home_of("visits")
+    opened(visits.lineage(LINEAGE).records).mkdir(parents=True)
+    write_lineage_spec(visits, LINEAGE, spec)
+    table = {"email": ["a@b"], "page": ["/"], "stream": pa.array([None], pa.string()), "done": pa.array([None], DONE)}
+    assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [("visits", "email")]
+    assert forms(streams, {**table, "done": pa.array([[("visits", NOW)]], DONE)}) == []
 
 
 @pytest.mark.parametrize("table", [{"key": ["a"]}, {"person": ["a"], "done": pa.array([None], DONE)}])

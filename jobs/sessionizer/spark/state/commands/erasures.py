@@ -1,4 +1,7 @@
-"""Runner of an erasure: the stream goes on in a new lineage, without the open events of some people."""
+"""Runner of an erasure: the stream goes on in a new lineage, without the open events of some people.
+
+A table of requests may name them, and gets the moments when they were erased.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,13 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
+
+import pyarrow as pa
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
@@ -28,13 +36,23 @@ from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names
 from sessionizer.home.names import is_identifier
-from sessionizer.home.roots import DataPath
+from sessionizer.home.roots import DataPath, folder_at, uri_of
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, remove_way_back
 from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.spark.failures.query_failure import retry_conflicts
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.open_events import count_erased_in_logs, describe_state, log_blobs, reading_state
 from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.erasure_requests import (
+    DONE,
+    OPTIONAL,
+    REQUESTED_AT,
+    STREAM,
+    find_done,
+    find_requests,
+)
 from sessionizer.state.commands.erasures import Erase, ErasePlan, require_column, require_redactable
 from sessionizer.state.commands.steps import NoteErasure, RemoveCheckpoints
 from sessionizer.state.compaction.plan import remove_spark_files
@@ -207,3 +225,58 @@ class EraseRunner(SparkRunner[Erase]):
     def _committed(self) -> CommittedBatch:
         assert self._found is not None  # noqa: S101  the executor plans first
         return self._found
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTable:
+    """The table at ``location`` with requests for the stream of ``home``. ``column`` identifies people."""
+
+    spark: SparkSession
+    home: StreamHome
+    location: str
+    column: str
+
+    def read(self, until_ms: int, *, are_done: bool = False) -> dict[str, int]:
+        """Return the values that are asked for up to ``until_ms``, and when (epoch ms): open requests, or done ones."""
+        wanted = [F.col(self.column).cast("string"), *(name for name in OPTIONAL if name in self._columns())]
+        rows = self.spark.read.format("delta").load(self.location).select(*wanted).toArrow()
+        return find_requests(rows, self.column, self.home.name, until_ms, are_done=are_done)
+
+    def write_done(self, until_ms: int) -> None:
+        """Write into each request that the ledger of the stream fulfils, when that was done. Idempotent.
+
+        Without a column ``done`` nothing is written.
+        """
+        if DONE not in self._columns():
+            return
+        ledger = read_erasures(self.home)
+        for record, values in find_done(self.read(until_ms), ledger, read_erased(self.home), self.column):
+            retry_conflicts(partial(self._mark, record, values))
+
+    def _columns(self) -> list[str]:
+        return self.spark.read.format("delta").load(self.location).columns
+
+    def _mark(self, record: ErasureRecord, values: list[str]) -> None:
+        columns, stream = self._columns(), F.lit(self.home.name)
+        done = F.coalesce(F.col(f"requests.{DONE}"), F.expr("cast(map() as map<string, timestamp>)"))
+        wanted = (F.col(f"requests.{self.column}").cast("string") == F.col("erased.value")) & ~F.map_contains_key(
+            done, self.home.name
+        )
+        if STREAM in columns:
+            wanted &= F.col(f"requests.{STREAM}").isNull() | (F.col(f"requests.{STREAM}") == stream)
+        if REQUESTED_AT in columns:
+            at = F.col(f"requests.{REQUESTED_AT}")
+            wanted &= at.isNull() | (at <= F.timestamp_millis(F.lit(record.until)))
+        erased = self.spark.createDataFrame(pa.table({"value": pa.array(values, pa.string())})).alias("erased")
+        moment = F.create_map(stream, F.timestamp_millis(F.lit(record.swept_at)))
+        merge = DeltaTable.forPath(self.spark, self.location).alias("requests").merge(erased, wanted)
+        merge.whenMatchedUpdate(set={DONE: F.map_concat(done, moment)}).execute()
+
+
+def find_request_table(spark: SparkSession, home: StreamHome, command: Erase) -> RequestTable:
+    """Return the Delta table that the command names. Raises InvalidSpec if it lacks the column."""
+    place = str(command.keys)
+    location = uri_of(folder_at(place, "--keys"))
+    if command.column in OPTIONAL or command.column not in spark.read.format("delta").load(location).columns:
+        raise InvalidSpec("--keys", place, f"a table whose column {command.column} has the values")
+    return RequestTable(spark, home, location, command.column)
