@@ -38,6 +38,7 @@ from sessionizer.checkpoint.log_entries import (
 from sessionizer.checkpoint.state_files import (
     CHECKSUM,
     DEFAULT,
+    Chain,
     StorePlace,
     add_ids_since_snapshot,
     chain_of,
@@ -187,8 +188,8 @@ def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None
         pass
 
 
-def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
-    """Yield the newest snapshot of each partition and the changes since. Raises FileNotFoundError if a change is gone.
+def chains_of_batch(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[Chain]:
+    """Yield the files of each partition's state after the committed ``batch_id``, some of which may be lacking.
 
     Commits and the head of the newest change tell which try of a version was committed. Others count as gone.
     """
@@ -198,7 +199,12 @@ def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
     for partition in range(len(commits[batch_id].state_ids[OPERATOR])):
         place = StorePlace(OPERATOR, partition, DEFAULT, f"{STATE}/{OPERATOR}/{partition}")
         ids = add_ids_since_snapshot(files, place, batch_id + 1, ids_of(place, [DEFAULT], commits))
-        chain = chain_of(place, [file for file in stores.get(place, ()) if file.version in ids], batch_id + 1, ids)
+        yield chain_of(place, [file for file in stores.get(place, ()) if file.version in ids], batch_id + 1, ids)
+
+
+def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
+    """Yield the newest snapshot of each partition and the changes since. Raises FileNotFoundError if one is gone."""
+    for chain in chains_of_batch(checkpoint, files, batch_id):
         if chain.lacking:
             raise FileNotFoundError(checkpoint / chain.lacking[0])
         shared = [each for name in chain.names if name.endswith(".zip") for each, _ in list_shared_files(files, name)]

@@ -1,5 +1,7 @@
 """Contents of RocksDB's tables (``.sst``), and of the LZ4 streams in which Spark writes changelogs and shuffles.
 
+Both have changes of keys: a value, an operand that is appended to it, or the end of the key.
+
 A table has data blocks, an index of them, and a footer of 53 bytes at the end. A block is followed by the kind of its
 compression and a checksum. An entry of a block names the bytes that its key shares with the key before. The format is
 described in RocksDB's ``table/format.h``. Spark writes format 5 with an index of one level.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import Enum
 from typing import Final
 
 import pyarrow as pa
@@ -33,16 +36,84 @@ def table_blocks(table: bytes) -> Iterator[bytes]:
 
     Raises ValueError if the table is cut or changed, or of an unknown format.
     """
-    footer = table[-_FOOTER:]
-    version = int.from_bytes(footer[-12:-8], "little")
-    if version > _NEWEST_FORMAT or len(footer) < _FOOTER:
-        raise ValueError(f"a table of format {version}, and known are those up to {_NEWEST_FORMAT}")
-    (_, _, start, size), _ = _numbers(footer, 1, 4)
+    (_, _, start, size), version = _footer(table)
     for shared, _, handle in _entries(_block(table, start, size), has_value_sizes=version < _SHORT_INDEX):
         if shared:
             raise ValueError("an index in which an entry depends on another, for which there is no decoder")
         (start, size), _ = _numbers(handle, 0, 2)
         yield b"\0".join(part for _, *entry in _entries(_block(table, start, size)) for part in entry)
+
+
+class KeyChange(Enum):
+    """Kind of a change of a key."""
+
+    VALUE = "value"
+    OPERAND = "operand"
+    END = "end"
+
+
+_OF_TABLE: Final = {0: KeyChange.END, 1: KeyChange.VALUE, 2: KeyChange.OPERAND, 7: KeyChange.END}
+_OF_LOG: Final = {0x01: KeyChange.VALUE, 0x10: KeyChange.END, 0x11: KeyChange.OPERAND}
+_END_OF_LOG: Final = 0x00
+_LOG_HEADER: Final = re.compile(rb"\x00\x02v[24]", re.DOTALL)
+"""Beginning of a changelog whose records have kinds."""
+_WITH_IDS: Final = b"\x00\x02v4"
+_RANGES: Final = b"rocksdb.range_del"
+_TRAILER_OF_KEY: Final = 8
+"""Bytes behind a key: the number of the change, and its kind."""
+
+
+def find_in_table(table: bytes, key: bytes) -> Iterator[tuple[int, KeyChange, bytes]]:
+    """Yield each change of ``key`` in a table, with its number. Raises ValueError as ``table_blocks`` does."""
+    (about, about_size, start, size), version = _footer(table)
+    if any(name == _RANGES for _, name, _ in _entries(_block(table, about, about_size))):
+        raise ValueError("a table with deleted ranges, for which there is no decoder")
+    for _, last, handle in _entries(_block(table, start, size), has_value_sizes=version < _SHORT_INDEX):
+        if last < key:
+            continue
+        (start, size), _ = _numbers(handle, 0, 2)
+        for _, entry, value in _entries(_block(table, start, size)):
+            if entry[:-_TRAILER_OF_KEY] == key:
+                number = int.from_bytes(entry[-_TRAILER_OF_KEY:], "little")
+                yield number >> 8, _change(_OF_TABLE, number & 0xFF), value
+        if last > key + b"\xff" * (_TRAILER_OF_KEY + 1):
+            return
+
+
+def find_in_changelog(content: bytes, key: bytes) -> Iterator[tuple[KeyChange, bytes]]:
+    """Yield each change of ``key`` in a ``.changelog``, in order. Raises ValueError if it is cut or of another form."""
+    plain = decompress_lz4_blocks(content)
+    if not _LOG_HEADER.match(plain):
+        raise ValueError("a changelog without kinds of records, or of another codec")
+    at = len(_WITH_IDS)
+    if plain.startswith(_WITH_IDS):
+        at += 2 + int.from_bytes(plain[at : at + 2], "big")
+    while at < len(plain):
+        kind, at = plain[at], at + 1
+        if kind == _END_OF_LOG:
+            return
+        size = int.from_bytes(plain[at : at + 4], "big")
+        name, at = plain[at + 4 : at + 4 + size], at + 4 + size
+        size, at = max(0, int.from_bytes(plain[at : at + 4], "big", signed=True)), at + 4
+        if name == key:
+            yield _change(_OF_LOG, kind), plain[at : at + size]
+        at += size
+    raise ValueError("its end is missing: it is cut")
+
+
+def _change(kinds: dict[int, KeyChange], kind: int) -> KeyChange:
+    if kind not in kinds:
+        raise ValueError(f"a change of kind {kind}, for which there is no decoder")
+    return kinds[kind]
+
+
+def _footer(table: bytes) -> tuple[list[int], int]:
+    """Return the places and sizes of the list of blocks and of the index, and the format of the table."""
+    footer = table[-_FOOTER:]
+    version = int.from_bytes(footer[-12:-8], "little")
+    if version > _NEWEST_FORMAT or len(footer) < _FOOTER:
+        raise ValueError(f"a table of format {version}, and known are those up to {_NEWEST_FORMAT}")
+    return _numbers(footer, 1, 4)[0], version
 
 
 def _block(table: bytes, start: int, size: int) -> bytes:

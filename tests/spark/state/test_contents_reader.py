@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from typer.testing import CliRunner
 from upath import UPath
 
-from sessionizer.checkpoint.log_entries import next_watermark, read_planned_batch
+from sessionizer.checkpoint.log_entries import list_committed_batches, next_watermark, read_planned_batch
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.batch_state import BatchState, open_events, side_of
 from sessionizer.core.definition.oracle import sessionize
@@ -27,15 +28,21 @@ from sessionizer.core.wire.schema import event_schema
 from sessionizer.errors import InvalidSpec, NothingToShow
 from sessionizer.home import names
 from sessionizer.inspection.inspect import inspect
-from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.contents_reader import compare_states
+from sessionizer.inspection.log_of_key import group_of_key, read_log_of_key
+from sessionizer.spark.query.assembly import group_of, rules_of
+from sessionizer.spark.state.contents_reader import (
+    compare_states,
+    describe_kept_state,
+    read_log_of,
+    read_sessions_in_files,
+)
 from sessionizer.spark.state.open_events import KeptState, read_open_events, read_state_timeouts, reading_state
 from sessionizer.spark.state.restores.table_rows import count_store_rows
 from sessionizer.state.lineages.committed_batch import find_retained_batch
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.file_accesses import folder_digest, settled_digest
-from support.expected.landed import batches_of
-from support.processes.in_process import catch_up
+from support.expected.landed import batches_of, table_rows
+from support.processes.in_process import catch_up, drain
 from support.stores.control_fixtures import ON_A_PATH_AND_HDFS
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.plain_rows import (
@@ -108,6 +115,51 @@ def test_a_key_of_which_nothing_is_open(spark: SparkSession, streamed: StreamedC
     shown, lines = look(spark, streamed).key("nobody's key")
     assert shown["sessions"] == []
     assert len(lines) == 2, "one about the batch and one about the key"
+
+
+@pytest.mark.parametrize("key", ["", "a", "ünï-€-😀", "u00957526", "x" * 31, "y" * 32, "z" * 100])
+def test_a_key_belongs_to_the_group_that_spark_gives_it(spark: SparkSession, key: str) -> None:
+    for key_groups in (1, 4, 7, 256):
+        row = spark.range(1).select(group_of(F.lit(key), key_groups).alias("group")).first()
+        assert row is not None
+        assert group_of_key(key, key_groups) == row.group
+
+
+def test_files_tell_what_spark_reads_of_every_group_in_every_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Of merges, tombstones and removed logs alike."""
+    stage = Stage.set_up(tmp_path, clicks_spec(gap_timeout="5 seconds", emit_every="2 seconds"))
+    write_click_files(stage.feed, 8, rate=12)
+    drain(spark, stage)
+    stage.record_spec()
+    home, lengths = stage.stream_home, set[int]()
+    groups = {group_of_key(key, 4): key for key in map(str, range(40))}
+    assert groups.keys() == set(range(4))
+    for batch in sorted(list_committed_batches(stage.checkpoint)):
+        state = describe_kept_state(find_retained_batch(home, batch))
+        for key in groups.values():
+            with reading_state(spark):
+                by_spark = read_log_of(spark, state, key)
+            assert read_log_of_key(stage.checkpoint, batch, 4, key) == by_spark, batch
+            lengths.add(len(by_spark[1]))
+    assert {0, 1, 2} <= lengths
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "flipped"])
+def test_a_state_whose_files_do_not_suffice_is_left_to_spark(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+    stage = streamed_at(spark, tmp_path).stage
+    found = find_retained_batch(stage.stream_home)
+    key = next(row["key"] for row in table_rows(stage.table("sessions")))
+    known = read_sessions_in_files(found, key)
+    assert known is not None
+    with reading_state(spark):
+        assert known[0] == read_log_of(spark, describe_kept_state(found), key)[0]
+    for file in tmp_path.rglob("*.changelog"):
+        content = file.read_bytes()
+        if damage == "gone":
+            file.unlink()
+        else:
+            file.write_bytes(content[:-20] if damage == "cut" else content[:8] + b"?" + content[9:])
+    assert read_sessions_in_files(found, key) is None
 
 
 def test_all_groups_together_hold_what_is_open(

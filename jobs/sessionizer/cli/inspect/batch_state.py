@@ -53,11 +53,7 @@ class BatchState:
         """Return the open sessions of one key."""
         from sessionizer.spark.state.contents_reader import read_sessions_of  # noqa: PLC0415  fast --help
 
-        group, sessions = read_sessions_of(self.spark, self.found, key)
-        head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
-        said = f"key {key}, in key group {group}: {count_text(len(sessions), 'open session')}"
-        lines = [head, said, *(line for session in sessions for line in session_lines(session))]
-        return {"key": key, "key_group": group, "sessions": sessions}, lines
+        return _tell_sessions(self.found, key, *read_sessions_of(self.spark, self.found, key))
 
     def event(self, event_id: str) -> list[str]:
         """Return the keys that have an open event with this id. Reads all open events."""
@@ -105,6 +101,29 @@ class BatchState:
             lines += ["", "heaviest key groups", groups_text(contents, timers, heaviest)]
             lines += ["", "heaviest keys", keys_text(keys)]
         return lines
+
+
+def key_in_files(found: RetainedBatch, key: str) -> tuple[dict[str, Any], list[str]] | None:
+    """Return the open sessions of one key after a batch, without Spark. None if the files do not suffice.
+
+    Raises BatchOutrun.
+    """
+    from sessionizer.spark.state.contents_reader import read_sessions_in_files  # noqa: PLC0415  fast --help
+
+    known = read_sessions_in_files(found, key)
+    if known is None:
+        return None
+    found.require_unchanged()
+    return _tell_sessions(found, key, *known)
+
+
+def _tell_sessions(
+    found: RetainedBatch, key: str, group: int, sessions: list[dict[str, Any]]
+) -> tuple[dict[str, Any], list[str]]:
+    head = f"{where_line(found)}; watermark {moment(found.watermark_ms)}"
+    said = f"key {key}, in key group {group}: {count_text(len(sessions), 'open session')}"
+    lines = [head, said, *(line for session in sessions for line in session_lines(session))]
+    return {"key": key, "key_group": group, "sessions": sessions}, lines
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sessionizer.cli.inspect.batch_state import BatchState
+from sessionizer.cli.inspect.batch_state import BatchState, key_in_files
 from sessionizer.cli.inspect.words import moment, one_line, printable, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.terminal import working_spark
@@ -33,7 +33,7 @@ def find(  # noqa: PLR0913  one parameter per option
     with_open: Annotated[
         bool,
         typer.Option(
-            "--open", help="Look into the open sessions with Spark, if no driver answers: about half a minute."
+            "--open", help="Look into the open sessions, if no driver answers: for an event with Spark, half a minute."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -65,9 +65,12 @@ def find(  # noqa: PLR0913  one parameter per option
 
 
 def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -> tuple[JsonObject | None, list[str]]:
-    """Return the open sessions of the key by the live driver's answer, and lines about them. Else by Spark of ours."""
+    """Return the open sessions of the key, and lines about them: by the live driver, else by files or Spark."""
     asked = ask_driver(where, key, WITHIN_S)
     if asked is None and with_spark:
+        found = find_retained_batch(where)
+        if (read := key_in_files(found, key)) is not None:
+            return {**where_json(found), **read[0], "error": None}, read[1]
         (shown,), lines = _look(where, lambda _: [key], master)
         return {**shown, "error": None}, lines
     sessions = asked["sessions"] if asked else ()

@@ -12,7 +12,7 @@ import typer
 from sessionizer.checkpoint.files import Files, files_of_batch, read_consistently
 from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry, source_kind
 from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
-from sessionizer.cli.inspect.batch_state import BatchState, compare
+from sessionizer.cli.inspect.batch_state import BatchState, compare, key_in_files
 from sessionizer.cli.inspect.words import moment, printable, size, table_text, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, stream_home
 from sessionizer.cli.terminal import say, working_spark
@@ -124,17 +124,18 @@ def show(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
     where = stream_home(home, stream, data)
     require_known_stream(where)
-    find_retained_batch(where, batch)  # reports an error before Spark starts
-    with working_spark("state", stream, master, f"starting Spark to look into {stream}", where.data) as spark:
-        started = time.monotonic()
-        kept = BatchState.of(spark, find_retained_batch(where, batch))
-        if key is not None:
-            shown, lines = kept.key(key)
-        else:
-            shown, lines = kept.groups(group, heaviest)
-        kept.found.require_unchanged()
-        say(f"read in {time.monotonic() - started:.1f} s")
-    typer.echo(json.dumps({**where_json(kept.found), **shown}, indent=1) if as_json else printable("\n".join(lines)))
+    found = find_retained_batch(where, batch)  # reports an error before Spark starts
+    shown_lines = key_in_files(found, key) if key is not None else None
+    if shown_lines is None:
+        with working_spark("state", stream, master, f"starting Spark to look into {stream}", where.data) as spark:
+            started = time.monotonic()
+            kept = BatchState.of(spark, find_retained_batch(where, batch))
+            found = kept.found
+            shown_lines = kept.key(key) if key is not None else kept.groups(group, heaviest)
+            found.require_unchanged()
+            say(f"read in {time.monotonic() - started:.1f} s")
+    shown, lines = shown_lines
+    typer.echo(json.dumps({**where_json(found), **shown}, indent=1) if as_json else printable("\n".join(lines)))
 
 
 state.command()(compare)
