@@ -128,6 +128,8 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
     Null counts as absent, and SQL that surely means the same is the same. Of two releases the older one may not know a
     field of a block that both have: its default counts as absent, too.
     """
+    if before == now:
+        return ()
     fields = {**now, **before}
     blocks = [{field.rpartition(".")[0] for field in side} for side in (before, now)]
     return tuple(
