@@ -134,7 +134,7 @@ def test_a_key_belongs_to_the_group_that_spark_gives_it(spark: SparkSession, key
 
 
 def test_files_tell_what_spark_reads_of_every_group_in_every_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Of merges, tombstones and removed logs alike."""
+    """The logs have merges, tombstones and removed blobs."""
     stage = Stage.set_up(tmp_path, clicks_spec(gap_timeout="5 seconds", emit_every="2 seconds"))
     write_click_files(stage.feed, 5, rate=12)
     drain(spark, stage)
