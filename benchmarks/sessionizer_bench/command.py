@@ -103,7 +103,8 @@ def _start(repetitions: int, taken: dict[str, Any], folder: Path) -> None:
         record = start_once(data, dataset.files_per_batch, repetition)
         taken["runs"].append(record)
         results.store(taken, folder)
-        typer.echo(f"startup {repetition + 1}/{repetitions}: {record['start_to_first_batch_s']} s")
+        took, parts = record["start_to_first_batch_s"], record["parts_s"]
+        typer.echo(f"startup {repetition + 1}/{repetitions}: {took} s, of which {parts}")
 
 
 def _live(choices: Choices, taken: dict[str, Any], folder: Path, *, quick: bool) -> None:

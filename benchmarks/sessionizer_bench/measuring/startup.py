@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _STREAM: Final = "benchmark"
 _LOOK_EVERY_S: Final = 0.05
+_SAYS: Final = {"python": "starting Spark", "spark": "query starts", "batch": None}
+"""Parts of a start, each with the words by which the driver's log says that it is over. The last one is a commit."""
 _PATIENCE_S: Final = 300
 
 
@@ -43,36 +45,41 @@ def start_once(data: StoredDataset, files_per_batch: int, repetition: int) -> di
     streams.mkdir(parents=True)
     (streams / f"{_STREAM}.yaml").write_text(yaml.safe_dump(spec_values(race, _STREAM)))
     load_before = machine.load_average()
-    took = _time_to_first_commit(streams, folder / "home")
+    parts = _time_parts(streams, folder / "home")
     shutil.rmtree(folder, ignore_errors=True)
     return {
         "workload": STARTUP,
         "contestant": OURS,
         "repetition": repetition,
-        "start_to_first_batch_s": round(took, 1),
+        "start_to_first_batch_s": round(sum(parts.values()), 1),
+        "parts_s": {name: round(took, 1) for name, took in parts.items()},
         "load_before": load_before,
         "load_after": machine.load_average(),
     }
 
 
-def _time_to_first_commit(streams: Path, home: Path) -> float:
+def _time_parts(streams: Path, home: Path) -> dict[str, float]:
+    """Return the seconds of each part of a start: Python's modules, Spark and the query, the first batch."""
     options = ["--streams", str(streams), "--home", str(home), "--until", "caught-up"]
     command = [sys.executable, str(JOBS / "main.py"), "run", _STREAM, *options]
-    log = RUNS / f"{STARTUP}.log"
+    log, parts = RUNS / f"{STARTUP}.log", dict[str, float]()
     with log.open("wb") as output:
-        started = time.perf_counter()
+        began = time.perf_counter()
         driver = subprocess.Popen(command, env=environment(), stdout=output, stderr=output)
         try:
-            return _await_commit(driver, StreamHome.of(home, _STREAM), log) - started
+            for name, words in _SAYS.items():
+                ended = _await(driver, StreamHome.of(home, _STREAM), log, words)
+                parts[name], began = ended - began, ended
         finally:
             driver.terminate()
             driver.wait()
+    return parts
 
 
-def _await_commit(driver: subprocess.Popen[bytes], home: StreamHome, log: Path) -> float:
+def _await(driver: subprocess.Popen[bytes], home: StreamHome, log: Path, words: str | None) -> float:
     deadline = time.perf_counter() + _PATIENCE_S
     while time.perf_counter() < deadline:
-        if any(list_committed_batches(lineage / "checkpoint") for lineage in list_entries(home.lineages)):
+        if words in log.read_text() if words else _has_committed(home):
             return time.perf_counter()
         if driver.poll() is not None:
             message = f"the driver ended with exit code {driver.returncode} before its first batch, see {log}"
@@ -80,3 +87,7 @@ def _await_commit(driver: subprocess.Popen[bytes], home: StreamHome, log: Path) 
         time.sleep(_LOOK_EVERY_S)
     message = f"no batch was committed in {_PATIENCE_S} s, see {log}"
     raise RunFailed(message)
+
+
+def _has_committed(home: StreamHome) -> bool:
+    return any(list_committed_batches(lineage / "checkpoint") for lineage in list_entries(home.lineages))
