@@ -126,7 +126,9 @@ def erased(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return Erased(spark, stage, clicks, people, tuple(CheckpointLog(stage.checkpoint).committed()))
 
 
-def test_all_else_stays_and_later_events_of_the_past_are_dropped(erased: Erased) -> None:
+def test_all_else_stays_and_later_events_of_the_past_are_dropped(
+    erased: Erased, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, before = erased.stage.stream_home, erased.stage.lineage
     plan = erased.runner().look().decision
     assert (plan.people, plan.native, plan.canonical, plan.lineages) == (3, ("native",), ("canonical",), ())
@@ -144,6 +146,13 @@ def test_all_else_stays_and_later_events_of_the_past_are_dropped(erased: Erased)
     held = {row[1] for row in landed(erased.stage).sessions}
     assert held
     assert held.isdisjoint(erased.people)
+
+    for secret in ("", "short", "another secret of the tests"):
+        with monkeypatch.context() as patch:
+            patch.setenv(SECRET, secret)
+            with pytest.raises(InvalidSpec) as refused:
+                catch_up(erased.spark, erased.stage)
+        assert refused.value.field == SECRET, "without the secret nothing runs"
 
     erased.bring_rest()
     assert erased.left() == [], "later events of before the erasure bring nobody back"
@@ -252,15 +261,6 @@ def unlisted_files(erased: Erased) -> list[Path]:
 
 def sessions_of(stage: Stage, person: str) -> list[dict[str, Any]]:
     return [row for row in table_rows(stage.table("sessions")) if row["key"] == person]
-
-
-def test_without_the_secret_or_with_another_one_nothing_runs(erased: Erased, monkeypatch: pytest.MonkeyPatch) -> None:
-    erased.erase()
-    for secret in ("", "short", "another secret of the tests"):
-        monkeypatch.setenv(SECRET, secret)
-        with pytest.raises(InvalidSpec) as refused:
-            catch_up(erased.spark, erased.stage)
-        assert refused.value.field == SECRET
 
 
 def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Erased) -> None:
