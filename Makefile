@@ -109,7 +109,7 @@ quick: lint
 # jars come over the network and mypy uses one processor: what the tests need is made while their code is checked
 test: .venv/.installed
 	@$(MAKE) --no-print-directory --jobs 3 .jars/.archived .tools/chromium lint
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20
 
 test-long: .jars/.archived .tools/chromium .tools/azurite .tools/prometheus/promtool
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
