@@ -41,8 +41,8 @@ ENDS_WITHIN_S: Final = 400.0
 PROGRESS_WITHIN_S: Final = 240.0
 """Time (s) in which a batch must end after a fault. A stream that takes longer is a finding."""
 LATEST_KILL_S: Final = 20.0
-KILLED_AGAIN: Final = 0.8
-"""Share of the faults that do not wait for a batch, while there were fewer kills than minutes."""
+AT_ONCE: Final = 0.8
+"""Share of the faults that do not wait for a batch, while there were fewer than minutes."""
 MOST_TRIES: Final = 8
 KILLED_CHANGES: Final = 0.6
 """Share of the commands that are killed."""
@@ -56,8 +56,6 @@ COMMANDS: Final = {
 SHARE_OF_SURROUNDINGS: Final = 3
 SHARE_OF_AIRFLOW: Final = 5
 SHARE_OF_KILLS: Final = 0.5
-SHARE_IF_BEHIND: Final = 0.95
-"""Share of the kills while there were fewer than minutes. The next fault then comes after half the time."""
 
 
 @dataclass(slots=True)
@@ -83,6 +81,7 @@ class Soak:
     saved: list[str] = field(default_factory=list)
     samples: list[dict[str, float]] = field(default_factory=list)
     commands: int = 0
+    faults: int = 0
     since: int = 0
 
     @property
@@ -105,13 +104,14 @@ class Soak:
                 self._keep_driver()
                 continue
             self._keep_driver()
-            is_behind = self.kills * every_s < passed
+            is_behind = self.faults * every_s < passed
             due = passed + (every_s / 2 if is_behind else every_s)
-            if not (is_behind and self.chance.random() < KILLED_AGAIN):
+            if not (is_behind and self.chance.random() < AT_ONCE):
                 self._await_progress()
-            name = self._draw(is_behind=is_behind)
-            self.say(f"{passed / 60:5.1f} min  {name}  kills {self.kills}, load {load_average()}")
+            name = self._draw()
+            self.say(f"{passed / 60:5.1f} min  {name}  faults {self.faults}, load {load_average()}")
             self.done[name] += 1
+            self.faults += 1
             self.since = epoch_ms()
             try:
                 getattr(self, f"_{name}")()
@@ -150,8 +150,8 @@ class Soak:
             found |= use_of(parts_of(driver))
         self.samples.append(found)
 
-    def _draw(self, *, is_behind: bool) -> str:
-        if self.chance.random() < (SHARE_IF_BEHIND if is_behind else SHARE_OF_KILLS):
+    def _draw(self) -> str:
+        if self.chance.random() < SHARE_OF_KILLS:
             return self.chance.choice(KILLS)
         shares = {**COMMANDS, **dict.fromkeys(self.around.faults, SHARE_OF_SURROUNDINGS)}
         if self.airflow is not None:

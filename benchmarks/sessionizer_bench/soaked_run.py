@@ -54,7 +54,8 @@ def measure(
         _run(soak, hours)
         return {
             "hours": hours, "seed": seed, "rate": rate, "machine": description(), "around": soak.around.faults,
-            "rows": sum(len(tick.rows) for tick in soak.feed.written()), "kills": soak.kills, "faults": dict(soak.done),
+            "rows": sum(len(tick.rows) for tick in soak.feed.written()), "drawn": soak.faults,
+            "kills": soak.kills, "faults": dict(soak.done),
             "exit_codes": dict(soak.codes), "found": soak.found,
             "tables": compare_tables(soak.feed.expected(soak.stage.spec()), landed(soak.stage)),
             "slopes": slopes(soak.samples), "samples": soak.samples,
@@ -98,7 +99,8 @@ def _sample(soak: Soak, over: threading.Event) -> None:
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the figures as lines to print."""
-    yield f"{found['hours']} h, seed {found['seed']}: {found['rows']:,} rows, {found['kills']} kills, {found['faults']}"
+    yield f"{found['hours']} h, seed {found['seed']}: {found['rows']:,} rows"
+    yield f"  {found['drawn']} faults: {found['faults']}"
     for name, table in found["tables"].items():
         wrong = ", ".join(f"{table[how]} {how}" for how in ("lost", "doubled", "others"))
         yield f"  {name}: {table['expected']:,} rows, {wrong}"
