@@ -326,17 +326,19 @@ class Soak:
         return answer
 
     def _settle(self, words: Sequence[str]) -> None:
-        """Follow the advice of `status` until no command is unfinished."""
+        """Follow the advice of `status` until no command is unfinished.
+
+        A command that is killed before its record is written is unfinished, too: its maintenance has begun.
+        """
         for _ in range(MOST_TRIES):
-            if pending_operation(self.stage.stream_home) is None:
-                return
             operation = self._ask("status", NAME, "--json").document[0]["operation"]
-            if operation is not None and operation["is_at_work"]:
-                time.sleep(2)
-                continue
-            named = commands_in(operation["go_on"]) if operation else []
+            if operation is None:
+                return
+            named = () if operation["is_at_work"] else commands_in(operation["go_on"])
             if named:
                 self._ask(*named[0])
+            else:
+                time.sleep(2)
         if (pending := pending_operation(self.stage.stream_home)) is not None:
             self.found.append(f"{pending.verb} is not over after {MOST_TRIES} tries, after {words}")
 
