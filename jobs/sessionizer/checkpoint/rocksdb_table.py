@@ -36,11 +36,7 @@ def table_blocks(table: bytes) -> Iterator[bytes]:
 
     Raises ValueError if the table is cut or changed, or of an unknown format.
     """
-    (_, _, start, size), version = _footer(table)
-    for shared, _, handle in _entries(_block(table, start, size), has_value_sizes=version < _SHORT_INDEX):
-        if shared:
-            raise ValueError("an index in which an entry depends on another, for which there is no decoder")
-        (start, size), _ = _numbers(handle, 0, 2)
+    for _, start, size in _index(table):
         yield b"\0".join(part for _, *entry in _entries(_block(table, start, size)) for part in entry)
 
 
@@ -65,13 +61,12 @@ _TRAILER_OF_KEY: Final = 8
 
 def find_in_table(table: bytes, key: bytes) -> Iterator[tuple[int, KeyChange, bytes]]:
     """Yield each change of ``key`` in a table, with its number. Raises ValueError as ``table_blocks`` does."""
-    (about, about_size, start, size), version = _footer(table)
+    (about, about_size, *_), _ = _footer(table)
     if any(name == _RANGES for _, name, _ in _entries(_block(table, about, about_size))):
         raise ValueError("a table with deleted ranges, for which there is no decoder")
-    for _, last, handle in _entries(_block(table, start, size), has_value_sizes=version < _SHORT_INDEX):
+    for last, start, size in _index(table):
         if last < key:
             continue
-        (start, size), _ = _numbers(handle, 0, 2)
         for _, entry, value in _entries(_block(table, start, size)):
             if entry[:-_TRAILER_OF_KEY] == key:
                 number = int.from_bytes(entry[-_TRAILER_OF_KEY:], "little")
@@ -114,6 +109,16 @@ def _footer(table: bytes) -> tuple[list[int], int]:
     if version > _NEWEST_FORMAT or len(footer) < _FOOTER:
         raise ValueError(f"a table of format {version}, and known are those up to {_NEWEST_FORMAT}")
     return _numbers(footer, 1, 4)[0], version
+
+
+def _index(table: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the last key of each data block, or one behind it, with the place and the size of the block."""
+    (_, _, start, size), version = _footer(table)
+    for shared, last, handle in _entries(_block(table, start, size), has_value_sizes=version < _SHORT_INDEX):
+        if shared:
+            raise ValueError("an index in which an entry depends on another, for which there is no decoder")
+        (place, length), _ = _numbers(handle, 0, 2)
+        yield last, place, length
 
 
 def _block(table: bytes, start: int, size: int) -> bytes:

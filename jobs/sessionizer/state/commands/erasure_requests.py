@@ -43,11 +43,12 @@ def count_requests(place: str, streams: Mapping[str, Collection[str]], until_ms:
     try:
         dataset = DeltaTable(place).to_pyarrow_dataset()
         names = dataset.schema.names
-        known = {*PERSONAL}.union(*streams.values()) - {*OPTIONAL}
-        by = sorted(known.intersection(names), key=lambda name: (name not in PERSONAL, names.index(name)))
-        if not by or DONE not in names:
-            missing = DONE if by else " or ".join(PERSONAL)
-            raise InvalidSpec(REQUESTS, place, f"a Delta table with the column {missing}")
+        by = [each for each in PERSONAL if each in names]
+        # beside a key, a column of the same name as one of the payload says something else of the request
+        by = by or sorted(set[str]().union(*streams.values()).intersection(names) - {*OPTIONAL})
+        if DONE not in names or not by or (len(by) > 1 and by[0] not in PERSONAL):
+            column = f"{' or '.join(PERSONAL)}, or else one of a payload"
+            raise InvalidSpec(REQUESTS, place, f"a Delta table with the columns {DONE} and {column}")
         rows = dataset.to_table(columns=[*by, *(each for each in OPTIONAL if each in names)])
     except TableNotFoundError as error:
         raise InvalidSpec(REQUESTS, place, "the place of a Delta table") from error

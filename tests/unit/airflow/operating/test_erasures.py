@@ -78,6 +78,11 @@ def test_a_column_of_the_payload_is_asked_of_the_streams_that_have_it(streams: P
     table = {"email": ["a@b"], "page": ["/"], "stream": pa.array([None], pa.string()), "done": pa.array([None], DONE)}
     assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [("visits", "email")]
     assert forms(streams, {**table, "done": pa.array([[("visits", NOW)]], DONE)}) == []
+    beside_a_key = forms(streams, {**table, "key": ["a"]})
+    assert {each["column"] for each in beside_a_key} == {"key"}
+    write_lineage_spec(visits, LINEAGE, LineageSpec({"mapping": {"payload": {"email": "email", "page": "page"}}}))
+    with pytest.raises(PersonNeeded):
+        forms(streams, table)  # by which of the two is not said
 
 
 @pytest.mark.parametrize("table", [{"key": ["a"]}, {"person": ["a"], "done": pa.array([None], DONE)}])
