@@ -182,6 +182,19 @@ def live(
 
 
 @app.command()
+def live_upgrade(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the size: only shows that it works.")] = False,
+    rounds: Annotated[int, typer.Option(help="Upgrades of each way.")] = 1,
+) -> None:
+    """Time for how long an upgrade with a migration stops a live stream, with ``--replay`` and without it."""
+    turns = live_savepoints.quick() if quick else live_savepoints.Turns()
+    for _ in range(rounds):
+        for replay in (True, False):
+            typer.echo(json.dumps(live_savepoints.upgraded(turns, typer.echo, replay=replay)))
+
+
+@app.command()
 def seeds(
     *, quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False
 ) -> None:

@@ -7,6 +7,7 @@ with batches without one.
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import yaml
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_bench.contestants.ours import spec_values
@@ -131,6 +133,45 @@ def measured(turns: Turns, say: Callable[[str], None]) -> Taken:
             driver.send_signal(signal.SIGINT)
             driver.wait(_PATIENCE_S)
     return Taken.of(watch.batches.values(), quiet, made, busy)
+
+
+def upgraded(turns: Turns, say: Callable[[str], None], *, replay: bool) -> dict[str, Any]:
+    """Return how long (s) the live stream was stopped by an upgrade with a migration, by the steps of its record.
+
+    It counts from the request for the driver's end to the end of the command. Raises RunFailed.
+    """
+    folder = RUNS / turns.dataset.name
+    home, flags = _begun(turns, folder, say), ("--replay",) if replay else ()
+    with (folder / "live.log").open("wb") as log:
+        driver = _started(folder, log, "run", NAME, "--master", "local[2]")
+        watch = Watch(home, driver)
+        try:
+            watch.batches_more(turns.warm_up)
+            file = folder / "streams" / f"{NAME}.yaml"
+            migration = {"id": "same-data", "columns": {"data": "concat(data, '')"}}
+            file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "migrations": [migration]}))
+            since = time.perf_counter()
+            planned = _ended(folder, "upgrade", NAME, "--canary", "0", *flags, "--json")
+            _ended(folder, "upgrade", NAME, "--canary", "0", *flags, "--approve", json.loads(planned)["digest"])
+            took = time.perf_counter() - since
+        finally:
+            driver.send_signal(signal.SIGINT)
+            driver.wait(_PATIENCE_S)
+    (record,) = read_operations(home)
+    steps = {step: float(seconds) for step, seconds in (each.split() for each in record.seconds.split(", "))}
+    return {"replay": replay, "command_s": round(took, 1), "stopped_s": round(sum(steps.values()), 1), "steps_s": steps}
+
+
+def _ended(folder: Path, *arguments: str) -> str:
+    """Return what a command printed. Raises CalledProcessError."""
+    with (folder / "command.log").open("wb") as log:
+        process = _started(folder, log, *arguments)
+        code = process.wait()
+    said = (folder / "command.log").read_text()
+    if code:
+        message = f"{arguments} ended with exit code {code}: {said[-2_000:]}"
+        raise RunFailed(message)
+    return said[said.find("{") :] if "--json" in arguments else said
 
 
 def lines(summary: dict[str, Any]) -> Iterator[str]:

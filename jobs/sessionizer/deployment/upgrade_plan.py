@@ -63,6 +63,7 @@ class UpgradeRequest:
     ``anew``: a new lineage is wanted, whatever changes. ``canary``: the canary of a new lineage, None for no canary.
     ``prove``: it is done only if a replay explains every row. ``stateless``: open sessions are left behind.
     ``key_groups`` and ``partitions`` divide the state anew. None leaves the first to the spec, and the other as it is.
+    ``replay``: a new lineage begins from a savepoint that is made while the stream runs.
     """
 
     verb: str = UPGRADE
@@ -73,6 +74,7 @@ class UpgradeRequest:
     stateless: bool = False
     key_groups: int | None = None
     partitions: int | None = None
+    replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,11 @@ class UpgradePlan(DigestOfDecided):
         return self.request.anew or self.request.stateless or migrates or other_engine
 
     @property
+    def replays(self) -> bool:
+        """Whether the new lineage begins from a savepoint that is made while the stream runs."""
+        return self.anew and self.request.replay
+
+    @property
     def refused(self) -> tuple[Difference, ...]:
         """The differences that no command can take as they are."""
         return refused(self.differences)
@@ -146,7 +153,8 @@ class UpgradePlan(DigestOfDecided):
         }
         migrated = {"migrations": self.migrations} if self.migrations else {}
         asked = {name: True for name in ("prove", "stateless") if getattr(self.request, name)}
-        return {**decided, **on_canary, **migrated, **asked}
+        replayed = {"replay": True} if self.replays else {}
+        return {**decided, **on_canary, **migrated, **asked, **replayed}
 
     @property
     def refusal(self) -> InvalidSpec | NotAccepted | None:
@@ -212,10 +220,14 @@ class UpgradePlan(DigestOfDecided):
             yield f"  LOST: {self._left_behind}. Their events are read already, and come into no table"
             yield "  sessions that are over by the rules before are written"
             yield f"  the savepoint that is made first keeps them: {self._restore} leads back to it"
+            return
+        if self.replays:
+            yield "  events that it reads after the savepoint are read again, and their rows are written again"
         elif not self.migrations:
             yield "  no row of a table is changed. No session is closed by it, and no event is read twice"
         else:
             yield "  no row of a table is changed, and no event is read twice"
+        if self.migrations:
             yield "  sessions that are over by the rules before are written"
             yield "  open events that a migration excludes leave the state"
             yield f"  to count both: `sessionizer migration check {self.stream} --deep`"

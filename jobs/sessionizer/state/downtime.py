@@ -69,8 +69,11 @@ def estimate_downtime(
 
 
 def _started_lineage(record: OperationRecord) -> bool:
-    command = COMMANDS.get(record.verb)  # None: a command of another release
-    is_stopped = command is None or (command is not Rollback and not command.prepares)
+    try:
+        command = COMMANDS[record.verb].from_json(record.request)
+    except (KeyError, ValueError):  # a command of another release
+        return record.lineage_to != record.lineage_from
+    is_stopped = not (command.prepares or isinstance(command, Rollback))
     return record.lineage_to != record.lineage_from and is_stopped
 
 

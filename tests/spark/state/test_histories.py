@@ -149,6 +149,41 @@ def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStrea
     stream.end()
 
 
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_an_upgrade_reads_again_what_the_driver_read_while_the_new_lineage_was_made(
+    stream: RealStream, killed: bool
+) -> None:
+    read(stream, 2)
+    left, rows = stream.stage.lineage, stream.session_ids()
+    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
+    changes: dict[str, Any] = {"rules": rules, "migrations": [SPLIT], "key_groups": 5, "partitions": 3, "replay": True}
+    if killed:
+        with stream.killed_at(19):
+            stream.upgrade(**changes)
+        pending = pending_operation(stream.home)
+        assert pending is not None
+        assert pending.is_past_return
+        stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+        stream.resume_upgrade()
+        assert stream.document()["rules"]["gap_timeout"] == "50 seconds", "the approved file, not the one of now"
+    else:
+        record = stream.upgrade(**changes)
+        assert record is not None
+        assert (record.outcome, record.lineage_from) == (Ending.DONE, left)
+        assert record.days, "rows of the file that was read meanwhile are deleted"
+    committed = read_committed_batch(stream.home)
+    origin = ORIGIN_FILE.of(stream.home, committed.lineage).require()
+    assert origin is not None
+    assert (origin.verb, origin.before, origin.parent) == ("upgrade", left, left)
+    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
+    assert [each.id for each in read_applied(stream.home, committed.lineage)] == ["own-keys"]
+    assert stream.session_ids() == rows
+    read(stream, 1)
+    stream.rollback()
+    assert stream.stage.lineage == left
+    stream.end()
+
+
 @pytest.mark.long
 def test_nothing_brings_erased_users_back(stream: RealStream) -> None:
     read(stream, 2)
@@ -250,7 +285,8 @@ def edit(stream: RealStream, chance: random.Random) -> dict[str, Any]:
 
 def change_file(stream: RealStream, chance: random.Random) -> None:
     divided = {"key_groups": chance.choice([None, 2, 3]), "partitions": chance.choice([None, 1, 2])}
-    stream.upgrade(new_lineage=chance.random() < 0.5, **divided, **edit(stream, chance))
+    new, replay = chance.random() < 0.5, chance.random() < 0.5
+    stream.upgrade(new_lineage=new, replay=replay, **divided, **edit(stream, chance))
 
 
 def install_release(stream: RealStream, chance: random.Random) -> None:

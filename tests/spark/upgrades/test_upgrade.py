@@ -34,7 +34,7 @@ from sessionizer.lineage.fingerprint import (
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrades import Upgrade
-from sessionizer.state.lineages.origin import lineage_before
+from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
 from sessionizer.state.proof.page import list_kept_pages
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
@@ -216,4 +216,34 @@ def test_one_of_two_plans_is_carried_out(tmp_path: Path) -> None:
     batches = CheckpointLog(home.checkpoint(before)).committed()
     if stage.lineage != before:
         batches += CheckpointLog(stage.checkpoint).committed()[1:]
+    assert_landed(stage, batches_of(batches, files), [row for name in sorted(files) for row in files[name]])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_live_driver_reads_on_while_a_replaying_upgrade_makes_its_lineage(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path / "live", clicks_spec(idle_after=None))
+    files = write_click_files(tmp_path / "clicks", 9, rate=12)
+    clicks = sorted((tmp_path / "clicks").iterdir())
+    stage.bring(clicks[:2])
+    run_to_end(stage, "first", until="caught-up")
+    home, before, flags = stage.stream_home, str(stage.lineage), ("--replay", "--key-groups", "6")
+    with ThreadPoolExecutor() as users, DriverProcess.start(stage, "old", until="stopped") as driver:
+        plan = json.loads(upgrade(stage, *flags, "--json")[1])
+        assert plan["steps"][:3] == ["WriteSavepoint", "StartLineage", "Compare"]
+        assert "DeleteLaterRows" in plan["steps"]
+        running = users.submit(upgrade, stage, *flags, "--approve", plan["digest"])
+        driver.wait_for(lambda: list_names(home.savepoints) != [], "the savepoint")
+        stage.bring(clicks[2:4])
+        driver.wait_for(lambda: names_read(stage) >= {file.name for file in clicks[:4]}, "reading on")
+        stage.bring(clicks[4:6])
+        assert running.result()[0] == 0
+        assert driver.wait() == 0
+    origin = ORIGIN_FILE.of(home, str(stage.lineage)).require()
+    assert origin is not None
+    left = CheckpointLog(home.checkpoint(before)).committed()
+    assert origin.batch_id < len(left) - 1, "the driver had read on"
+    stage.bring(clicks[6:])
+    run_to_end(stage, "last")
+    batches = [*left[: origin.batch_id + 1], *CheckpointLog(stage.checkpoint).committed()[1:]]
     assert_landed(stage, batches_of(batches, files), [row for name in sorted(files) for row in files[name]])

@@ -59,6 +59,7 @@ from sessionizer.state.compaction.plan import plan_compaction
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
+from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.landed import table_rows
 from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_file
@@ -68,6 +69,21 @@ from support.streams.stage import Stage
 from support.verbs.begun_restore import run_here
 from support.verbs.reseeded_stream import reader_of, seed
 from support.verbs.scripted_runner import Killed
+
+
+@dataclass(kw_only=True)
+class BesideADriver(ApplyRunner):
+    """Runner beside a driver of ``stream``, which reads a file while a new lineage is prepared."""
+
+    stream: RealStream
+
+    @contextmanager
+    def prepared(self, record: OperationRecord) -> Iterator[None]:
+        with super().prepared(record):
+            if self.command.prepares:
+                self.stream.read_on()
+            yield
+
 
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch, MigrationRefused)
 
@@ -141,10 +157,21 @@ class RealStream:
         self.monkeypatch.setattr(fingerprint, "source_digest", lambda: f"sources of {release}")
 
     def upgrade(
-        self, *, new_lineage: bool = False, partitions: int | None = None, key_groups: int | None = None, **changes: Any
+        self,
+        *,
+        new_lineage: bool = False,
+        replay: bool = False,
+        partitions: int | None = None,
+        key_groups: int | None = None,
+        **changes: Any,
     ) -> OperationRecord | None:
-        """Go on by the file with these changes and by the installed release. None: there is nothing to do."""
-        self.upgrading = Upgrade(canary=0, new_lineage=new_lineage, partitions=partitions, key_groups=key_groups)
+        """Go on by the file with these changes and by the installed release. None: there is nothing to do.
+
+        ``replay``: the driver reads one more file before the stream is stopped.
+        """
+        self.upgrading = Upgrade(
+            canary=0, new_lineage=new_lineage, replay=replay, partitions=partitions, key_groups=key_groups
+        )
         self.stage.write_spec({**self.document(), **changes})
         try:
             runner = self._runner_by_file(self.upgrading)
@@ -177,8 +204,20 @@ class RealStream:
         self._go_by_the_lineage()
 
     def _runner_by_file(self, command: Apply) -> ApplyRunner:
-        spec, savepoints = self.stage.spec(), self.home.savepoints
-        return ApplyRunner(spark=self.spark, home=self.home, command=command, spec=spec, savepoints=savepoints)
+        begun, spec, savepoints = pending_operation(self.home), self.stage.spec(), self.home.savepoints
+        if begun and begun.spec:
+            spec = StreamSpec.model_validate({"name": self.stage.name, **begun.spec})
+        return BesideADriver(
+            spark=self.spark, home=self.home, command=command, spec=spec, savepoints=savepoints, stream=self
+        )
+
+    def read_on(self) -> None:
+        """Read one more file, by the spec of the lineage, while the file of the stream says something else."""
+        edited = self.stage.spec()
+        self._go_by_the_lineage()
+        self.feed(1)
+        self.run()
+        self.stage.write_spec(document_of(edited))
 
     def restore(self, savepoint: str, command: Restore | None = None, **changes: Any) -> OperationRecord:
         """Go back, or forward, to a savepoint. ``changes`` of the file count if the ``command`` reads it."""

@@ -292,6 +292,9 @@ VERBS = {
     "upgrade_in_groups": Verb(
         with_spec(MIGRATING), lambda scene: by_file(scene, Upgrade(key_groups=6, partitions=3, canary=1))
     ),
+    "upgrade_with_a_replay": Verb(
+        with_spec(MIGRATING), lambda scene: by_file(scene, Upgrade(replay=True, key_groups=6, canary=1))
+    ),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
     "erase": Verb(with_savepoints, erase),

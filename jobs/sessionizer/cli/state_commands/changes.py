@@ -69,6 +69,14 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.state.commands.runner import SparkRunner
 
+
+def kept_spec(where: StreamHome, begun: OperationRecord | None) -> StreamSpec | None:
+    """Return the approved spec of a command that was ``begun``. None: it keeps none."""
+    if begun is None or not begun.spec:
+        return None
+    return parse_recorded_spec(dict(begun.spec), OPERATION_FILE.of(where, begun.id).path)
+
+
 NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
 
 
@@ -108,11 +116,8 @@ class RestoreCourse(CommandCourse[Restore]):
         """
         self.found = complete_savepoint(self.folder, self.savepoint, epoch_ms())
         require_lineage(self.where)
-        if self.pending is not None and self.pending.spec:
-            self.spec = parse_recorded_spec(
-                dict(self.pending.spec), OPERATION_FILE.of(self.where, self.pending.id).path
-            )
-        elif self.command.reads_file:
+        self.spec = kept_spec(self.where, self.pending)
+        if self.spec is None and self.command.reads_file:
             self.spec = stream_spec(self.shared.streams, self.shared.stream)
         if self.pending is not None:
             return True
@@ -262,12 +267,12 @@ class ApplyCourse(OfFile):
     command: Apply
 
     def choose(self) -> None:
-        """Read the file."""
-        super().choose()
+        """Leave the file to ``needs_spark``, because a begun command may keep another."""
         self.why = f"{self.command.name} of the stream"
 
     def needs_spark(self) -> bool:
         """Show the plan if that is all there is to do, and return whether it is not."""
+        self.spec = kept_spec(self.where, self.pending) or stream_spec(self.shared.streams, self.shared.stream)
         if self.pending is not None:
             return True
         command, shared = self.command, self.shared

@@ -152,7 +152,6 @@ class Command(JsonRecord):
 
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
-    ``prepares``: whether its new lineage is made before the stream is stopped.
     ``begins_stream``: whether it is for a stream that never ran. ``sweeps``: whether its process goes on beside the
     stream when the operation is over, so that a retry must resume it. ``may_repeat``: whether two plans may have one
     digest, because it may change a lineage in place. ``brings_release``: whether a new lineage of it takes the
@@ -165,7 +164,6 @@ class Command(JsonRecord):
     purpose: ClassVar[str]
     reads_spec: ClassVar[bool] = True
     writes_tables: ClassVar[bool] = False
-    prepares: ClassVar[bool] = False
     begins_stream: ClassVar[bool] = False
     sweeps: ClassVar[bool] = False
     may_repeat: ClassVar[bool] = False
@@ -178,6 +176,11 @@ class Command(JsonRecord):
     def __post_init__(self) -> None:
         """Raise InvalidSpec for options that contradict each other."""
         _ = self.terms
+
+    @property
+    def prepares(self) -> bool:
+        """Whether its new lineage, if any, is made before the stream is stopped."""
+        return False
 
     @property
     def terms(self) -> CanaryTerms | None:

@@ -65,7 +65,6 @@ class Restore(Command):
     name: ClassVar = "restore"
     purpose: ClassVar = "return to a savepoint"
     writes_tables: ClassVar = True
-    prepares: ClassVar = True  # a savepoint stays the same while the stream runs
     when_impossible: ClassVar = (
         f"{Command.when_impossible}. Or choose a savepoint that needs none of it: "
         "`sessionizer savepoint list {stream}`"
@@ -110,6 +109,11 @@ class Restore(Command):
     partitions: int | None = PARTITIONS.declare()
     canary: int = CANARY.declare()
     roll_back_if_failed: bool = ROLL_BACK.declare()
+
+    @property
+    def prepares(self) -> bool:
+        """Whether its new lineage is made before the stream is stopped. A savepoint stays the same meanwhile."""
+        return True
 
     @property
     def reads_file(self) -> bool:

@@ -122,6 +122,7 @@ class PointOfNoReturn(Step):
 class DeleteLaterRows(Step):
     """Deletion of the rows off the new path, and return of the rows on it that an earlier command deleted."""
 
+    says: ClassVar = "rows since the savepoint are deleted"
     noted: OperationStage | None = OperationStage.TAKEN_BACK
     done_if: ClassVar = OperationStage.TAKEN_BACK
     reversible: ClassVar = False

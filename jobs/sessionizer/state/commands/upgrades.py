@@ -8,11 +8,17 @@ from typing import Any, ClassVar, Self
 
 from sessionizer.control.execution import Step
 from sessionizer.deployment.upgrade_plan import UpgradePlan, UpgradeRequest
+from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.command import ACCEPT, CANARY, KEY_GROUPS, PARTITIONS, ROLL_BACK, Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
+    Compare,
     CopyCheckpoint,
+    DeleteLaterRows,
+    KeepSpec,
     NotePrograms,
+    NoteTables,
+    PointOfNoReturn,
     PrepareTables,
     Prove,
     StartEmptyLineage,
@@ -60,17 +66,16 @@ class Apply(Command):
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
         """Decide what happens: the present lineage gets the spec, or a new one."""
-        start = StartEmptyLineage() if decision.request.stateless else StartLineage()
-        changes = (*new_lineage(self.terms, start), Activate()) if decision.anew else (WriteSpec(),)
-        steps = (
-            *self.first_steps,
-            Stop(),
-            WriteSavepoint() if decision.anew else CopyCheckpoint(),
-            PrepareTables(),
-            *changes,
-            *self._after(decision),
-        )
-        shown = {type(step).__name__: step.says for step in steps} if decision.is_possible else {}
+        begun = new_lineage(self.terms, StartEmptyLineage() if decision.request.stateless else StartLineage())
+        changes: tuple[Step, ...] = (Stop(), CopyCheckpoint(), PrepareTables(), WriteSpec())
+        if decision.replays:
+            back = (NoteTables(), PointOfNoReturn(), DeleteLaterRows(), Activate())
+            changes = (KeepSpec(), Stop(), PrepareTables(), *begun, *back)
+        elif decision.anew:
+            changes = (Stop(), WriteSavepoint(), PrepareTables(), *begun, Activate())
+        steps = (*self.first_steps, *changes, *self._after(decision))
+        before_stop = (*self.first_steps, WriteSavepoint(), StartLineage(), Compare()) if decision.replays else ()
+        shown = {type(step).__name__: step.says for step in (*before_stop, *steps)} if decision.is_possible else {}
         return self.make_plan(
             replace(decision, steps=shown),
             leaves=(decision.lineage, decision.batch_id),
@@ -134,6 +139,23 @@ class Upgrade(Apply):
     )
     key_groups: int | None = KEY_GROUPS.declare()
     partitions: int | None = PARTITIONS.declare()
+    replay: bool = option(
+        "--replay",
+        "With a stop of seconds",
+        "make a new lineage from a savepoint while the stream runs. What it reads meanwhile is read again",
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        """Raise InvalidSpec for options that contradict each other."""
+        super().__post_init__()
+        if self.replay and self.stateless:
+            raise InvalidSpec("--replay", "given", "Omit it, because with --stateless no open session is taken over")
+
+    @property
+    def prepares(self) -> bool:
+        """Whether its new lineage, if any, is made before the stream is stopped."""
+        return self.replay
 
     @classmethod
     def make_for_window(cls, upgrades: Upgrades) -> Self:
@@ -150,12 +172,13 @@ class Upgrade(Apply):
             stateless=self.stateless,
             key_groups=self.key_groups,
             partitions=self.partitions,
+            replay=self.replay,
         )
 
     @property
     def like_before(self) -> bool:
-        """Whether the new lineage makes the same sessions. One without open sessions does not."""
-        return not self.stateless
+        """Whether the new lineage makes the same sessions. Not one without open sessions, or that reads again."""
+        return not (self.stateless or self.replay)
 
     @property
     def first_steps(self) -> tuple[Step, ...]:

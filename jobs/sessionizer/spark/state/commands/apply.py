@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.running_spec import new_record, require_whole
 from sessionizer.deployment.upgrade_plan import UpgradePlan, choose_groups, plan_upgrade
 from sessionizer.errors import DamagedFile
@@ -15,10 +18,12 @@ from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale, waiting_migrations, write_lineage_spec
 from sessionizer.spark.sinks.examine import Examined, half_written_batch
 from sessionizer.spark.sinks.tables import have_tables
+from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.commands.runner import FileRunner
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.steps import (
     CopyCheckpoint,
     NotePrograms,
@@ -50,6 +55,71 @@ class ApplyRunner(FileRunner[Apply]):
     new_spec: StreamSpec = field(init=False)
     _found: tuple[CommittedBatch, Examined] | None = field(default=None, init=False)
     _saved: tuple[SavepointHome, Manifest] | None = field(default=None, init=False)
+    _replays: bool = field(default=False, init=False)
+    _restore: RestoreRunner | None = field(default=None, init=False)
+
+    @contextmanager
+    def prepared(self, record: OperationRecord) -> Iterator[None]:
+        """Make a savepoint and the new lineage from it while the stream runs, if the plan says so.
+
+        Raises EventsGone if the source has lost what is to be read again.
+        """
+        if not self._replays:
+            yield
+            return
+        restore = self._restore_of(record)
+        restore.look().require_possible()
+        with restore.prepared(record):
+            yield
+
+    def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:
+        """Make the plan under the lease. One that replays needs the events since its savepoint as well."""
+        plan = self.look()
+        if not self._replays:
+            return plan
+        return replace(plan, refusal=plan.refusal or self._restore_of(record).plan_again(record).refusal)
+
+    def run(self, step: Step, operation: Operation) -> str | None:
+        """Run a step. Those of a plan that replays are the steps of a restore by the file."""
+        if self._replays:
+            return self._restore_of(operation.record).run(step, operation)
+        return super().run(step, operation)
+
+    def clean_up(self, operation: Operation) -> None:
+        """Remove the new lineage of a failed try."""
+        super().clean_up(operation)
+        if self._restore is not None:
+            self._restore.clean_up(operation)
+
+    def _restore_of(self, record: OperationRecord) -> RestoreRunner:
+        """Return the runner of the restore to the savepoint that the operation makes, which is made if it is not."""
+        if self._restore is None:
+            name, asked, home = self.command.name, self.command, self.home
+            request = SavepointRequest(
+                self.savepoints, f"before {name} {record.id}", f"{name}-{record.id}", with_rows=False, within=record.id
+            )
+            committed = read_committed_batch(home, to_upgrade=asked.takes_programs)
+            made = make_savepoint(self.spark, home, committed, request, lambda _: None)
+            self.say(f"savepoint: {made.id}")
+            self._restore = RestoreRunner(
+                spark=self.spark,
+                home=home,
+                say=self.say,
+                command=Restore(
+                    savepoint=made.id,
+                    with_file=True,
+                    accept=asked.accept,
+                    key_groups=asked.request.key_groups,
+                    partitions=asked.request.partitions,
+                    canary=asked.canary,
+                    roll_back_if_failed=asked.roll_back_if_failed,
+                    releases=asked.releases,
+                ),
+                savepoint=SavepointHome.of(self.savepoints, made.id),
+                manifest=made,
+                spec=self.spec,
+            )
+        return self._restore
 
     def look(self) -> Plan[UpgradePlan]:
         """Make the plan. Writes nothing.
@@ -62,6 +132,7 @@ class ApplyRunner(FileRunner[Apply]):
         self.new_spec = choose_groups(keep_rescale(self.home, committed.lineage, self.spec), request.key_groups)
         same = self.same_to_spark(committed.spec, self.new_spec)
         plan = self.command.plan(plan_upgrade(self.home, at, self.spec, request, same))
+        self._replays = plan.decision.replays
         if plan.is_needed and not plan.decision.refused:
             migrated = self._migrated(committed, self.home.seeds)
             self._found = committed, self.examine_file(self.new_spec, migrated.kept if migrated else committed.kept)

@@ -194,7 +194,7 @@ class RestoreRunner(FileRunner[Restore]):
         """Return the origin of the new lineage, with the path to the savepoint's one if the home lacks its record."""
         manifest, origins = self.manifest, origins_of(self.home)
         return Origin(
-            self.command.name,
+            operation.record.verb,
             now,
             manifest.lineage,
             manifest.batch_id,
