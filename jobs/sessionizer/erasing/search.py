@@ -275,6 +275,8 @@ def _places(padded: bytes, edges: _Edges, *, is_text: bool) -> Iterator[int]:
 
 def _is_token(content: bytes, start: int, end: int, *, is_text: bool) -> bool:
     before = content[max(0, start - _LONGEST_LETTER) : start]
+    if content[end - 1 : end] == b"\\" and _is_in_escape(content, start, end):
+        return False
     after = content[end : end + _LONGEST_LETTER].decode(errors="replace")[:1]
     is_begun = (
         not _is_of_token(before.decode(errors="replace")[-1:])
@@ -283,6 +285,14 @@ def _is_token(content: bytes, start: int, end: int, *, is_text: bool) -> bool:
     if is_begun and not _is_of_token(after):
         return True
     return not is_text and before.endswith(_lengths(end - start))
+
+
+def _is_in_escape(content: bytes, start: int, end: int) -> bool:
+    """Whether the last backslashes of an occurrence are the first half of escaped ones, and a letter follows those."""
+    held = end - start - len(content[start:end].rstrip(b"\\"))
+    rest = content[end : end + 4 * held + _LONGEST_LETTER]  # JSON within JSON has four of each
+    after = rest.lstrip(b"\\")
+    return len(rest) - len(after) >= held and _is_of_token(after.decode(errors="replace")[:1])
 
 
 def _is_of_token(letter: str) -> bool:

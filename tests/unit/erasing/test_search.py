@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.wire.codec import encode
@@ -118,6 +118,8 @@ def searched(folder: Path, *values: str) -> list[Occurrences]:
 
 
 @settings(max_examples=30)
+@example(value="zq7000\\", times=0, others=["{}x"])
+@example(value="zq7000\\\\", times=2, others=["{}x", "{}é"])
 @given(
     value=st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), min_size=4, max_size=60).map(
         "zq7".__add__
