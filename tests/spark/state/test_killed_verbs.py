@@ -58,7 +58,11 @@ def test_killed_before_each_of_its_writes_a_verb_is_finished(verb: Verb, prepare
     killed, steady = prepared("killed"), prepared("steady")
     before = set(list_names(killed.home.lineages))
     record, fatal = killed_before_each_write(
-        killed.stage.stream_home, lambda: verb.type(killed), killed.is_as_it_must_be, below=killed.stage.root
+        killed.stage.stream_home,
+        lambda: verb.type(killed),
+        killed.is_as_it_must_be,
+        below=killed.stage.root,
+        spared=verb.spared,
     )
     verb.type(steady)
     assert sum("operations/" in name for name in fatal) >= 2, fatal

@@ -59,15 +59,16 @@ def killed_before_each_write(
     after_each: Callable[[], None] = lambda: None,
     *,
     below: Path | None = None,
+    spared: str = "",
 ) -> tuple[Result, list[str]]:
     """What ``run`` comes to, typed again after each kill: every one comes before the first write that none came before.
 
     ``after_each`` kill. Returns the writes before which it was killed, too. ``below``: all that it may write is there,
-    if not in the ``home``.
+    if not in the ``home``. ``spared``: part of the names of writes before which it is not killed.
     """
     fatal: list[str] = []
     while True:
-        dying = _Dying(below or home.root, fatal)
+        dying = _Dying(below or home.root, fatal, spared)
         result: list[Result] = []
         with dying.before_the_next():
             try:
@@ -85,8 +86,8 @@ def killed_before_each_write(
 class _Dying:
     """A process that lives until it is about to make a write below ``root`` that is not among ``fatal`` yet."""
 
-    def __init__(self, root: Path, fatal: list[str]) -> None:
-        self._root, self._fatal = root, fatal
+    def __init__(self, root: Path, fatal: list[str], spared: str = "") -> None:
+        self._root, self._fatal, self._spared = root, fatal, spared
         self._seen = Counter[str]()
         self.dead = False
 
@@ -121,7 +122,8 @@ class _Dying:
     def _look(self, write: str) -> None:
         self._seen[write] += 1
         write = f"{write} #{self._seen[write]}"
-        if not self.dead and write not in self._fatal and not _OF_NO_CONSEQUENCE.search(write):
+        is_spared = _OF_NO_CONSEQUENCE.search(write) or (self._spared and self._spared in write)
+        if not self.dead and write not in self._fatal and not is_spared:
             self._fatal.append(write)
             self.dead = True
         if self.dead:

@@ -143,13 +143,14 @@ _ON_CANARY = CanaryTerms(batches=1, goes_back=True)
 class Verb:
     """``prepare``: what makes it necessary; ``type``: the verb, typed once; ``makes``: lineages that stay.
 
-    ``begun``: whether it is for a stream that has run.
+    ``begun``: whether it is for a stream that has run. ``spared``: writes before which another verb is killed.
     """
 
     prepare: Callable[[Scene], None]
     type: Callable[[Scene], OperationRecord]
     makes: int = 1
     begun: bool = True
+    spared: str = ""
 
 
 def with_spec(spec: dict[str, Any]) -> Callable[[Scene], None]:
@@ -293,7 +294,9 @@ VERBS = {
         with_spec(MIGRATING), lambda scene: by_file(scene, Upgrade(key_groups=6, partitions=3, canary=1))
     ),
     "upgrade_with_a_replay": Verb(
-        with_spec(MIGRATING), lambda scene: by_file(scene, Upgrade(replay=True, key_groups=6, canary=1))
+        with_spec(MIGRATING),
+        lambda scene: by_file(scene, Upgrade(replay=True, key_groups=6, canary=1)),
+        spared="savepoints/upgrade-",
     ),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
