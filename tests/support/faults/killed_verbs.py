@@ -64,7 +64,7 @@ def killed_before_each_write(
     """What ``run`` comes to, typed again after each kill: every one comes before the first write that none came before.
 
     ``after_each`` kill. Returns the writes before which it was killed, too. ``below``: all that it may write is there,
-    if not in the ``home``. ``spared``: part of the names of writes before which it is not killed.
+    if not in the ``home``. ``spared``: pattern of writes before which it is not killed.
     """
     fatal: list[str] = []
     while True:
@@ -122,7 +122,7 @@ class _Dying:
     def _look(self, write: str) -> None:
         self._seen[write] += 1
         write = f"{write} #{self._seen[write]}"
-        is_spared = _OF_NO_CONSEQUENCE.search(write) or (self._spared and self._spared in write)
+        is_spared = _OF_NO_CONSEQUENCE.search(write) or (self._spared and re.search(self._spared, write))
         if not self.dead and write not in self._fatal and not is_spared:
             self._fatal.append(write)
             self.dead = True

@@ -143,7 +143,7 @@ _ON_CANARY = CanaryTerms(batches=1, goes_back=True)
 class Verb:
     """``prepare``: what makes it necessary; ``type``: the verb, typed once; ``makes``: lineages that stay.
 
-    ``begun``: whether it is for a stream that has run. ``spared``: writes before which another verb is killed.
+    ``begun``: whether it is for a stream that has run. ``spared``: writes before which another one is killed, a pattern.
     """
 
     prepare: Callable[[Scene], None]
@@ -296,7 +296,7 @@ VERBS = {
     "upgrade_with_a_replay": Verb(
         with_spec(MIGRATING),
         lambda scene: by_file(scene, Upgrade(replay=True, key_groups=6, canary=1)),
-        spared="savepoints/upgrade-",
+        spared="savepoints/upgrade-|history/mark",
     ),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
