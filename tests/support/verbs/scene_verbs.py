@@ -143,7 +143,7 @@ _ON_CANARY = CanaryTerms(batches=1, goes_back=True)
 class Verb:
     """``prepare``: what makes it necessary; ``type``: the verb, typed once; ``makes``: lineages that stay.
 
-    ``begun``: whether it is for a stream that has run. ``spared``: writes before which another one is killed, a pattern.
+    ``begun``: whether it is for a stream that has run. ``spared``: pattern of writes that are not tried again.
     """
 
     prepare: Callable[[Scene], None]

@@ -161,7 +161,8 @@ class Upgrade(Apply):
     def make_for_window(cls, upgrades: Upgrades) -> Self:
         """Return the upgrade that a maintenance window begins, as the spec has it."""
         batches: dict[str, Any] = {} if upgrades.canary is None else {"canary": upgrades.canary, "new_lineage": True}
-        return cls(prove=upgrades.prove, roll_back_if_failed=upgrades.roll_back_if_failed, **batches)
+        back, replay = upgrades.roll_back_if_failed, upgrades.replay
+        return cls(prove=upgrades.prove, roll_back_if_failed=back, replay=replay, **batches)
 
     @property
     def request(self) -> UpgradeRequest:

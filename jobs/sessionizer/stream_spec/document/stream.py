@@ -190,6 +190,11 @@ class Upgrades(Section):
         description="Whether an upgrade of the window makes a new lineage and rolls back without asking, if that fails "
         "its canary.",
     )
+    replay: bool = Field(
+        default=False,
+        description="Whether an upgrade of the window makes a new lineage while the stream runs. It is stopped for "
+        "seconds, and reads again what came meanwhile.",
+    )
 
     @model_validator(mode="after")
     def _has_a_window(self) -> Self:

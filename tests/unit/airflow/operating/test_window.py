@@ -147,6 +147,8 @@ def test_a_list_approves_no_other_run(placed: Project, monkeypatch: pytest.Monke
         (", prove: true", Upgrade(prove=True), True),
         (", prove: true, canary: 3", Upgrade(new_lineage=True, canary=3, prove=True), True),
         (", roll_back_if_failed: true", Upgrade(roll_back_if_failed=True), True),
+        (", replay: true", Upgrade(), False),
+        (", replay: true", Upgrade(replay=True), True),
     ],
 )
 def test_the_policy_apply_approves_a_plan_with_the_options_of_the_spec_alone(
