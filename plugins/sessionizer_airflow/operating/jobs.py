@@ -217,7 +217,7 @@ class CarryOut(OperateJob):
             # done by a try whose worker was lost, or by another run with the same plan
             self.log.info("already done: operation %s, approved by %s, did what this plan says", done.id, done.by)
         show_label(context, DONE)
-        if COMMANDS[request.operation].writes_tables:
+        if COMMANDS[request.operation].writes_tables or (done is not None and done.days):
             self._announce(context, request, approved, done)
         return DONE
 

@@ -157,6 +157,29 @@ def test_a_retry_runs_a_done_command_again_only_if_it_sweeps(
     assert (tmp_path / "swept").exists() == (verb == "erase")
 
 
+@pytest.mark.parametrize(
+    ("verb", "days", "is_told"),
+    [("restore", "", True), ("rescale", "", False), ("upgrade", "", False), ("upgrade", "2026-11-29 2026-11-30", True)],
+)
+def test_readers_are_told_of_a_command_that_rewrites_rows(
+    home: StreamHome, project: Project, verb: str, days: str, is_told: bool
+) -> None:
+    """An upgrade rewrites rows if it replays."""
+    home.prepare()
+    approved = replace(APPROVED, verb=verb, request={}, digest=DIGEST)
+    write_request(home, approved)
+    write_operation(home, replace(approved, outcome=Ending.DONE, step_at=approved.step_at + 1, days=days))
+    task = CarryOut(
+        task_id="carry_out", project=project, settings=SupervisionSettings.from_environment({}), approval="approve"
+    )
+    told: list[Any] = []
+    outlets: Any = SimpleNamespace(add=lambda _, extra: told.append(extra))
+    form = RESTORE if verb == "restore" else {"verb": verb, "stream": "clicks"}
+    tried = SimpleNamespace(try_number=2, max_tries=5)
+    task.execute(context(form, ti=tried, outlet_events=dict.fromkeys(task.outlets, outlets)))
+    assert [each["days"] for each in told] == ([days.split()] * 2 if is_told else [])
+
+
 @pytest.mark.parametrize("has_begun", [True, False])
 def test_a_restore_that_a_user_gave_up_between_two_tries_is_not_begun_again(
     home: StreamHome, attempt: Callable[[int], None], reviewed: Reviewed, has_begun: bool
