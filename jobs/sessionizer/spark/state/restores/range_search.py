@@ -21,11 +21,10 @@ from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.excluded_ranges import ExcludedRange, Records
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, list_lost_events, offsets_at
-from sessionizer.spark.state.restores.table_rows import count_changes
+from sessionizer.spark.state.restores.table_rows import count_from_files
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files
 from sessionizer.state.commands.moves import Edge, Start
 from sessionizer.state.commands.return_plans import FileFacts, carried_ranges, files_read
-from sessionizer.state.lineages.table_snapshot import SparkNeeded
 from sessionizer.state.restores.ranges import (
     FLAG,
     FileNames,
@@ -62,10 +61,7 @@ class SparkFacts(FileFacts):
 
     def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
         """Count the rows that leave each table and come back. Raises RowsGone, DataAway, UnwritablePath."""
-        try:
-            return super().count_changes(stream, tables, changes)
-        except SparkNeeded:
-            return count_changes(self.spark, stream, tables, changes)
+        return count_from_files(self.spark, stream, tables, changes)
 
     def read_saved_files(self, savepoint: SavepointHome, manifest: Manifest) -> Sequence[SeenFile]:
         """Return the files that the source had read after the savepoint's batch, if it is a folder of files."""

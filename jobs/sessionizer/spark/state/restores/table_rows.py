@@ -6,7 +6,7 @@ second call finds nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,9 @@ from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.table_changes import OF_DELETION, OF_RETURN
+from sessionizer.state.lineages.table_snapshot import SparkNeeded
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, require_none_missing
+from sessionizer.state.restores.row_counts import count_changes_in_files
 
 if TYPE_CHECKING:
     from sessionizer.inspection.inspect import Inspection
@@ -62,6 +64,16 @@ def count_changes(
     return [_count_table(spark, stream, table, of_stream) for table in streamed]
 
 
+def count_from_files(
+    spark: SparkSession, stream: str, tables: Sequence[StreamedTable], changes: RowChanges
+) -> list[RowsOfTable]:
+    """Count as ``count_changes`` does, from files if they tell, because that takes no job."""
+    try:
+        return count_changes_in_files(stream, tables, changes)
+    except SparkNeeded:
+        return count_changes(spark, stream, tables, changes)
+
+
 def change_rows(
     spark: SparkSession,
     operation: Operation,
@@ -77,7 +89,7 @@ def change_rows(
     """
     streamed, record = list(tables), operation.record
     changes = _changes_of(spark, streamed, changes)
-    found = count_changes(spark, record.stream, streamed, changes)
+    found = count_from_files(spark, record.stream, streamed, changes)
     operation.note_rows(_counts(found), " ".join(sorted({day for each in found for day in (*each.by_day, *each.back)})))
     note = f"{record.verb} {record.id}"
     for table, rows in zip(streamed, found, strict=True):
