@@ -2,7 +2,7 @@
 
 A stream of about a million open sessions gets an equal batch at every trigger, so that the machine is about half busy.
 In turns no savepoint is made, and one is, by the command in its own process. Batches during a savepoint are compared
-with batches without one.
+with batches without one. ``upgraded`` tells for how long an upgrade stops such a stream.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def upgraded(turns: Turns, say: Callable[[str], None], *, replay: bool) -> dict[
 
 
 def _ended(folder: Path, *arguments: str) -> str:
-    """Return what a command printed. Raises CalledProcessError."""
+    """Return what a command printed. Raises RunFailed."""
     with (folder / "command.log").open("wb") as log:
         process = _started(folder, log, *arguments)
         code = process.wait()

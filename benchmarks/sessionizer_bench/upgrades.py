@@ -146,7 +146,7 @@ class Upgrades:
         self.change_gap(1_801 + number)  # the stream has 1,800
         found = [self.plan_seconds(), self.upgrade_seconds()]
         for replay in (True, False):
-            self.add_migration(f"turn-{number}{'-again' * replay}")
+            self.add_migration(f"turn-{number}-{'replay' if replay else 'plain'}")
             found.append(self.upgrade_seconds(replay=replay))
         return dict(zip(PROMISES, found, strict=True))
 

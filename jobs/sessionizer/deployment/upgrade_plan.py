@@ -47,7 +47,7 @@ from sessionizer.lineage.fingerprint import (
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale, waiting_migrations
 from sessionizer.migrations.declared import describe_migration, migration_digest
 from sessionizer.migrations.graph import revisions_before_head
-from sessionizer.stream_spec.decisions import check_sql, document_of, spec_fingerprint
+from sessionizer.stream_spec.decisions import Document, check_sql, document_of, spec_fingerprint
 from sessionizer.stream_spec.document.rules import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
@@ -307,13 +307,15 @@ def plan_upgrade(
 
     ``same_to_spark``: fields whose SQL is written otherwise and means the same, as Spark found.
 
-    Raises DamagedFile, InvalidSpec for SQL that no driver would run, and MigrationRefused for a declared migration that
-    cannot be applied.
+    Raises DamagedFile, InvalidSpec for SQL that no driver would run or a replay that would not give the same, and
+    MigrationRefused for a declared migration that cannot be applied.
     """
     lineage, batch_id = at
     spec = choose_groups(keep_rescale(home, lineage, spec), request.key_groups)
     pending = waiting_migrations(home, lineage, spec)
     before = running_side(home, lineage)
+    if request.replay:
+        _require_replayable(before.spec)
     now = present_side(spec, before)
     if request.verb != UPGRADE:
         now = replace(before, spec=now.spec)
@@ -333,6 +335,15 @@ def plan_upgrade(
         open_sessions=state.sessions,
         bundle=(before.fingerprint.bundle, bundle_of_watch(home)),
     )
+
+
+def _require_replayable(running: Document) -> None:
+    """Raise InvalidSpec for a stream whose events cannot be read again, or would get other times."""
+    if running["source"]["format"] == "socket":
+        raise InvalidSpec("--replay", "given", "Omit it, because a socket keeps no events")
+    mode = running["rules"]["time_mode"]
+    if mode != "event_time":
+        raise InvalidSpec("--replay", "given", f"Omit it, because time_mode {mode} goes by when events are read")
 
 
 def choose_groups(spec: StreamSpec, key_groups: int | None) -> StreamSpec:

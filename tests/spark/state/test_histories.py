@@ -13,6 +13,7 @@ from sessionizer.control.records.erasure_record import SECRET
 from sessionizer.control.records.operation_record import Ending, pending_operation
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.deployment.differences import Division
+from sessionizer.errors import UnknownSavepoint
 from sessionizer.lineage.kept_spec import SPEC_FILE, read_applied
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -21,6 +22,7 @@ from sessionizer.stream_spec.effect import Verdict
 from support.histories.model_stream import HISTORIES, play
 from support.histories.real_stream import RealStream
 from support.histories.typed_stream import USERS
+from support.places import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +166,12 @@ def test_an_upgrade_reads_again_what_the_driver_read_while_the_new_lineage_was_m
         assert pending is not None
         assert pending.is_past_return
         stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+        (made,) = opened(stream.home.savepoints).iterdir()
+        away = made.rename(stream.stage.root / "away")
+        with pytest.raises(UnknownSavepoint):
+            stream.resume_upgrade()
+        stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+        away.rename(made)
         stream.resume_upgrade()
         assert stream.document()["rules"]["gap_timeout"] == "50 seconds", "the approved file, not the one of now"
     else:

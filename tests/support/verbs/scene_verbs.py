@@ -143,7 +143,8 @@ _ON_CANARY = CanaryTerms(batches=1, goes_back=True)
 class Verb:
     """``prepare``: what makes it necessary; ``type``: the verb, typed once; ``makes``: lineages that stay.
 
-    ``begun``: whether it is for a stream that has run. ``spared``: pattern of writes that are not tried again.
+    ``begun``: whether it is for a stream that has run. ``spared``: pattern of writes before which it is not killed,
+    because another verb is.
     """
 
     prepare: Callable[[Scene], None]

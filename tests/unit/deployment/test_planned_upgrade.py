@@ -104,6 +104,37 @@ def test_a_plan_counts_the_sessions_and_names_what_to_accept(home: StreamHome, l
     assert accepted["digest"] != found["digest"]
 
 
+def test_a_replay_is_for_a_new_lineage_alone(home: StreamHome, lineage: str) -> None:
+    folder = write_spec(home, trigger_interval="2 seconds")
+    plain, in_place = plan(home, folder), plan(home, folder, "--replay")
+    assert (in_place["digest"], in_place["steps"]) == (plain["digest"], plain["steps"])
+    anew, replayed = plan(home, folder, "--new-lineage"), plan(home, folder, "--new-lineage", "--replay")
+    assert anew["digest"] != replayed["digest"]
+    assert replayed["steps"] == [
+        *("WriteSavepoint", "StartLineage", "Compare", "KeepSpec", "Stop", "PrepareTables", "SetPosition", "Canary"),
+        *("NoteTables", "PointOfNoReturn", "DeleteLaterRows", "Activate"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("block", "changed", "why"),
+    [
+        ("source", {"format": "socket"}, "socket"),
+        ("rules", {"time_mode": "processing_time"}, "processing_time"),
+        ("rules", {"time_mode": "none"}, "none"),
+    ],
+)
+def test_no_replay_of_a_stream_that_reads_otherwise_the_second_time(
+    home: StreamHome, lineage: str, block: str, changed: dict[str, str], why: str
+) -> None:
+    document = document_of(StreamSpec.model_validate({"name": "clicks", **clicks_spec()}))
+    SPEC_FILE.of(home, lineage).write(LineageSpec({**document, block: {**document[block], **changed}}))
+    error = typed(home, "upgrade", write_spec(home), "--replay").exception
+    assert isinstance(error, InvalidSpec)
+    assert error.field == "--replay"
+    assert why in str(error)
+
+
 def test_a_plan_that_is_not_accepted_is_not_carried_out(home: StreamHome, lineage: str) -> None:
     folder = write_spec(home, **mapping(key="device"))
     for verb in ("upgrade", "apply"):

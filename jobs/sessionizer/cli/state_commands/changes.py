@@ -70,14 +70,14 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.commands.runner import SparkRunner
 
 
-def kept_spec(where: StreamHome, begun: OperationRecord | None) -> StreamSpec | None:
+NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
+
+
+def approved_spec(where: StreamHome, begun: OperationRecord | None) -> StreamSpec | None:
     """Return the approved spec of a command that was ``begun``. None: it keeps none."""
     if begun is None or not begun.spec:
         return None
     return parse_recorded_spec(dict(begun.spec), OPERATION_FILE.of(where, begun.id).path)
-
-
-NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
 
 
 @dataclass(kw_only=True)
@@ -116,7 +116,7 @@ class RestoreCourse(CommandCourse[Restore]):
         """
         self.found = complete_savepoint(self.folder, self.savepoint, epoch_ms())
         require_lineage(self.where)
-        self.spec = kept_spec(self.where, self.pending)
+        self.spec = approved_spec(self.where, self.pending)
         if self.spec is None and self.command.reads_file:
             self.spec = stream_spec(self.shared.streams, self.shared.stream)
         if self.pending is not None:
@@ -272,7 +272,7 @@ class ApplyCourse(OfFile):
 
     def needs_spark(self) -> bool:
         """Show the plan if that is all there is to do, and return whether it is not."""
-        self.spec = kept_spec(self.where, self.pending) or stream_spec(self.shared.streams, self.shared.stream)
+        self.spec = approved_spec(self.where, self.pending) or stream_spec(self.shared.streams, self.shared.stream)
         if self.pending is not None:
             return True
         command, shared = self.command, self.shared

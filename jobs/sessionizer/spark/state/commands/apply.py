@@ -12,6 +12,7 @@ from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.running_spec import new_record, require_whole
 from sessionizer.deployment.upgrade_plan import UpgradePlan, choose_groups, plan_upgrade
 from sessionizer.errors import DamagedFile
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.fingerprint import note_programs
@@ -35,6 +36,7 @@ from sessionizer.state.commands.steps import (
 from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
@@ -92,18 +94,22 @@ class ApplyRunner(FileRunner[Apply]):
             self._restore.clean_up(operation)
 
     def _restore_of(self, record: OperationRecord) -> RestoreRunner:
-        """Return the runner of the restore to the savepoint that the operation makes, which is made if it is not."""
+        """Return the runner of the restore to the savepoint of the operation, which is made if it is not there.
+
+        Raises UnknownSavepoint if it is gone and rows may be deleted already.
+        """
         if self._restore is None:
-            name, asked, home = self.command.name, self.command, self.home
-            request = SavepointRequest(
-                self.savepoints, f"before {name} {record.id}", f"{name}-{record.id}", with_rows=False, within=record.id
-            )
-            committed = read_committed_batch(home, to_upgrade=asked.takes_programs)
-            made = make_savepoint(self.spark, home, committed, request, lambda _: None)
-            self.say(f"savepoint: {made.id}")
+            asked, request = self.command, self._savepoint_request(record.id)
+            if record.is_past_return:  # another one would not be of the batch whose later rows are deleted
+                savepoint, made = complete_savepoint(self.savepoints, str(request.id), epoch_ms())
+            else:
+                committed = read_committed_batch(self.home, to_upgrade=asked.takes_programs)
+                made = make_savepoint(self.spark, self.home, committed, request, lambda _: None)
+                savepoint = SavepointHome.of(self.savepoints, made.id)
+                self.say(f"savepoint: {made.id}")
             self._restore = RestoreRunner(
                 spark=self.spark,
-                home=home,
+                home=self.home,
                 say=self.say,
                 command=Restore(
                     savepoint=made.id,
@@ -115,7 +121,7 @@ class ApplyRunner(FileRunner[Apply]):
                     roll_back_if_failed=asked.roll_back_if_failed,
                     releases=asked.releases,
                 ),
-                savepoint=SavepointHome.of(self.savepoints, made.id),
+                savepoint=savepoint,
                 manifest=made,
                 spec=self.spec,
             )
@@ -194,22 +200,19 @@ class ApplyRunner(FileRunner[Apply]):
         return self._found
 
     def _write_savepoint(self, step: WriteSavepoint, committed: CommittedBatch, operation: str) -> None:
-        name = self.command.name
-        # the stream waits meanwhile, and typed rows are most of a savepoint's time
-        asked = SavepointRequest(
-            self.savepoints,
-            f"before {name} {operation}",
-            f"{name}-{operation}",
-            live=False,
-            with_rows=False,
-            within=operation,
-        )
+        asked = replace(self._savepoint_request(operation), live=False)
         if isinstance(step, CopyCheckpoint):
             made = make_native_savepoint(self.home, committed, asked, lambda _: None)
         else:
             made = make_savepoint(self.spark, self.home, committed, asked, lambda _: None)
             self._saved = SavepointHome.of(self.savepoints, made.id), made
         self.say(f"savepoint: {made.id}")
+
+    def _savepoint_request(self, operation: str) -> SavepointRequest:
+        """Return the savepoint of the operation. Typed rows would be most of its time."""
+        name = self.command.name
+        why, own_id = f"before {name} {operation}", f"{name}-{operation}"
+        return SavepointRequest(self.savepoints, why, own_id, with_rows=False, within=operation)
 
     def _migrated(self, committed: CommittedBatch, folder: DataPath) -> MigratedEvents | None:
         pending = waiting_migrations(self.home, committed.lineage, self.new_spec)
