@@ -121,10 +121,13 @@ class DriverProcess:
         return [] if self.ended else executors_of(self.pid)
 
     def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
+        """Return its exit code. A stop is no error, so it leaves no stack."""
         try:
-            return self.process.wait(within_s)
+            code = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise DriverNeverDidThat(f"driver {self.uid} runs on: {self._end_of_log()}") from None
+        assert "GateClosed" not in self.said, self._end_of_log()
+        return code
 
     def wait_for(
         self, condition: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S, every_s: float = LOOK_EVERY_S

@@ -78,15 +78,12 @@ class PreparedQuery:
         query, sinks = self.build()
 
         def write(emitted: DataFrame, batch_id: int) -> None:
-            with self.gate.batch(batch_id):
-                self.permit()
-                self.files.require(self.spark, self.spec, batch_id)
-                counts = sinks.write(emitted, batch_id)
-                open_before = self.open_sessions.most
-                self.open_sessions.learn(batch_id, counts.open_in_groups)
-                written = [table_key(self.spec.sink.path, table) for table in counts.tables]
-                self.batch_log.add(self._facts(batch_id, counts, open_before), written)
-                self.heartbeat.note_written(counts, self.open_sessions)
+            try:
+                with self.gate.batch(batch_id):
+                    self._write(sinks, emitted, batch_id)
+            finally:
+                if self.gate.refused:  # the driver ends, and Spark logs that as an error with two stacks
+                    self.spark.sparkContext.setLogLevel("FATAL")
 
         # for a lineage that resumes, Spark takes the number that it began with
         self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
@@ -98,6 +95,16 @@ class PreparedQuery:
         # docker/prometheus/prometheus.yaml takes the labels of the query's metrics from its name
         name = f"{self.spec.name}.lineage.{self.lineage}"
         return query.start(write, self.home.checkpoint(self.lineage), every_ms, name)
+
+    def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
+        self.permit()
+        self.files.require(self.spark, self.spec, batch_id)
+        counts = sinks.write(emitted, batch_id)
+        open_before = self.open_sessions.most
+        self.open_sessions.learn(batch_id, counts.open_in_groups)
+        written = [table_key(self.spec.sink.path, table) for table in counts.tables]
+        self.batch_log.add(self._facts(batch_id, counts, open_before), written)
+        self.heartbeat.note_written(counts, self.open_sessions)
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """Return this query without the cause that ended it, and that cause. None if a new query would end alike.

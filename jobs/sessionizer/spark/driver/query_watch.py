@@ -192,9 +192,7 @@ def cut_off(query: StreamingQuery, listener: ProgressListener) -> bool:
     return True
 
 
-REFUSED_BATCH: Final = (
-    "stop requested: stopped before the next batch. Spark logs a GateClosed error for it, which is expected"
-)
+REFUSED_BATCH: Final = "stop requested: stopped before the next batch"
 
 
 class GateClosed(Exception):
