@@ -94,7 +94,7 @@ class Compare(Step):
 class SetPosition(Step):
     """Position of the source in the new lineage, and the lineage's own records."""
 
-    says: ClassVar = "it gets the position in the source"
+    says: ClassVar = "the new lineage gets the position in the source"
 
 
 @dataclass(frozen=True, kw_only=True)
