@@ -18,6 +18,8 @@ from sessionizer.state.commands.restores import Rollback
 
 BASE_S: Final = 20.0
 """Guess for a stream with nothing open: Spark makes the lineage and reads it back."""
+SHORT_S: Final = 10.0
+"""Guess for a command that makes no lineage meanwhile: it copies files or deletes rows."""
 BYTES_PER_S: Final = 5_000_000
 """Guess for two cores that read, pack, write and compare the open events."""
 
@@ -63,8 +65,9 @@ def estimate_downtime(
     for found in (same, alike):
         if found:
             return Downtime(seconds_down(found[-1]), f"as long as the {found[-1].verb} {found[-1].id}")
-    held_bytes, like_it = held_bytes if new_lineage else 0, " like it" if done else ""
-    why = f"because no command{like_it} has run here yet"
+    why = f"because no command{' like it' if done else ''} has run here yet"
+    if not new_lineage:
+        return Downtime(SHORT_S, f"a guess, {why}")
     return Downtime(BASE_S + held_bytes / BYTES_PER_S, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, {why}")
 
 
