@@ -21,6 +21,7 @@ import pyspark
 
 from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
+from sessionizer.launch.scratch import SUBMIT_OPTIONS
 from support.places import REPOSITORY, SUPPORT
 from support.processes.ports import command_of, eventually, runs
 from support.streams.stage import Stage
@@ -206,7 +207,9 @@ def kill_process(pid: int) -> None:
 
 
 def environment() -> dict[str, str]:
+    """Return our environment without what the Spark of the tests, in this process, put there for itself."""
     ours = {name for name in os.environ if name.startswith("SESSIONIZER_")} - {PLAIN_SPARK, JARS_VARIABLE, MORE}
+    ours.add(SUBMIT_OPTIONS)
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
     home = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"
