@@ -38,13 +38,13 @@ def document(results: dict[str, Any]) -> str:
 
 
 def earlier(records: list[Record]) -> list[str]:
-    """Return a sentence for each earlier revision, with the workloads that were not run again since."""
-    of_revision: dict[tuple[str, str], list[str]] = {}
+    """Return a sentence for each revision of earlier runs: their first time, and workloads not run again since."""
+    of_revision: dict[str, tuple[str, list[str]]] = {}
     for record in records:
         if "revision" in record:
-            names = of_revision.setdefault((record["taken_at"], record["revision"]), [])
+            _, names = of_revision.setdefault(record["revision"], (record["taken_at"], []))
             names += [] if record["workload"] in names else [record["workload"]]
-    return [f"Earlier, {at} at revision {which}: {', '.join(names)}." for (at, which), names in of_revision.items()]
+    return [f"Earlier, {at} at revision {which}: {', '.join(names)}." for which, (at, names) in of_revision.items()]
 
 
 def promises(records: list[Record]) -> str:
