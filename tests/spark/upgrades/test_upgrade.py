@@ -3,12 +3,14 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.process_records import request_stop
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
@@ -38,14 +40,18 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
 from sessionizer.state.proof.page import list_kept_pages
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import assert_as_defined, assert_landed, batches_of, table_rows
+from support.expected.landed import assert_as_defined, assert_landed, batches_of, landed, table_rows
 from support.faults.bad_clicks import line
+from support.histories.real_stream import BesideADriver
 from support.places import REPOSITORY, opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
 from support.releases.environments import CUTS_ELSEWHERE, release_with, type_with
 from support.streams.click_files import write_click_files
+from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import run_here
 from support.verbs.scene_verbs import approved
 
 
@@ -247,3 +253,50 @@ def test_a_live_driver_reads_on_while_a_replaying_upgrade_makes_its_lineage(tmp_
     run_to_end(stage, "last")
     batches = [*left[: origin.batch_id + 1], *CheckpointLog(stage.checkpoint).committed()[1:]]
     assert_landed(stage, batches_of(batches, files), [row for name in sorted(files) for row in files[name]])
+
+
+@pytest.fixture(params=["kafka", "delta"])
+def brought(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Brought:
+    if request.param == "delta":
+        return brought_to_delta(spark, tmp_path)
+    broker: KafkaBroker = request.getfixturevalue("kafka_broker")
+    return brought_to_kafka(broker, request.getfixturevalue("kafka_topic"))
+
+
+@pytest.mark.long
+def test_a_replaying_upgrade_reads_a_topic_and_a_table_again(
+    spark: SparkSession, tmp_path: Path, brought: Brought
+) -> None:
+    """Beside a stream of the same source, which reads the same rows in the same batches and is not upgraded."""
+    source, bring = brought
+    spec = {**clicks_spec(idle_after=None), "source": source}
+    upgraded, steady = (Stage.begun(tmp_path / name, spec) for name in ("upgraded", "steady"))
+    files = iter(write_click_files(tmp_path / "clicks", 12, rate=12).values())
+
+    def read() -> None:
+        bring([row for rows in islice(files, 4) for row in rows])
+        for stage in (upgraded, steady):
+            catch_up(spark, stage)
+
+    read()
+    command, home = Upgrade(replay=True, key_groups=6, canary=0), upgraded.stream_home
+    runner = BesideADriver(
+        spark=spark,
+        home=home,
+        command=command,
+        spec=upgraded.spec(),
+        savepoints=home.savepoints,
+        meanwhile=read,
+    )
+    before = landed(upgraded).sessions
+    plan = runner.look()
+    record = run_here(home, new_operation(home, Upgrade.name, plan.digest, "tests", plan.leaves), runner)
+    assert (record.outcome, record.lineage_to) == (Ending.DONE, upgraded.lineage)
+    assert record.days, "sessions that the driver wrote meanwhile are deleted"
+    assert landed(upgraded).sessions == before
+    catch_up(spark, upgraded)
+    read()
+    for stage in (upgraded, steady):
+        drain(spark, stage)
+    assert landed(steady).sessions
+    assert landed(upgraded) == landed(steady)

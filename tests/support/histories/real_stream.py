@@ -73,15 +73,15 @@ from support.verbs.scripted_runner import Killed
 
 @dataclass(kw_only=True)
 class BesideADriver(ApplyRunner):
-    """Runner beside a driver of ``stream``, which reads a file while a new lineage is prepared."""
+    """Runner beside a driver, which reads on by ``meanwhile`` while a new lineage is prepared."""
 
-    stream: RealStream
+    meanwhile: Callable[[], None]
 
     @contextmanager
     def prepared(self, record: OperationRecord) -> Iterator[None]:
         with super().prepared(record):
             if self.command.prepares:
-                self.stream.read_on()
+                self.meanwhile()
             yield
 
 
@@ -125,8 +125,8 @@ class RealStream:
         self.feed(1)
         writes, real = [0], write_once
 
-        def die(*arguments: Any) -> int | None:
-            version = real(*arguments) if after else None
+        def die(*arguments: Any, **named: Any) -> int | None:
+            version = real(*arguments, **named) if after else None
             writes[0] += 1
             if writes[0] >= after:
                 raise OSError("killed")
@@ -208,7 +208,12 @@ class RealStream:
         if begun and begun.spec:
             spec = StreamSpec.model_validate({"name": self.stage.name, **begun.spec})
         return BesideADriver(
-            spark=self.spark, home=self.home, command=command, spec=spec, savepoints=savepoints, stream=self
+            spark=self.spark,
+            home=self.home,
+            command=command,
+            spec=spec,
+            savepoints=savepoints,
+            meanwhile=self.read_on,
         )
 
     def read_on(self) -> None:

@@ -35,7 +35,7 @@ FIND = f"""(() => {{
 }})()"""
 CENTRE = """(() => {
   const e = %s;
-  if (!e) return null;
+  if (!e || e.disabled) return null;  // a click on a disabled button does nothing
   e.scrollIntoView({block: 'center'});
   const [r, frame] = [e.getBoundingClientRect(), e.ownerDocument.defaultView.frameElement?.getBoundingClientRect()];
   return [r.x + r.width / 2 + (frame?.x ?? 0), r.y + r.height / 2 + (frame?.y ?? 0)];
