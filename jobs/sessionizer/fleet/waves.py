@@ -108,7 +108,10 @@ def _state_of_turn(
 
 
 def state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
-    """Return whether the stream works after its run. One that ``still_waits`` was rejected or rolled back."""
+    """Return whether the stream works after its run. One that ``still_waits`` was rejected or rolled back.
+
+    A canary counts only if the run began it: a change in place of a quiet stream would wait for an earlier one.
+    """
     operations = read_operations(home)
     if still_waits:
         is_back = bool(operations) and operations[-1].verb == Rollback.name
@@ -119,7 +122,8 @@ def state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> Upgrade
         return UpgradeState.FAILED
     if read_desired(home).state is not DesiredState.RUNNING:
         return UpgradeState.DONE
-    works = read_driver(home, now).works and (canary is None or canary.is_settled)
+    begun_by_run = bool(operations) and operations[-1].lineage_from != operations[-1].lineage_to
+    works = read_driver(home, now).works and (canary is None or canary.is_settled or not begun_by_run)
     return UpgradeState.DONE if works else UpgradeState.RUNS
 
 
