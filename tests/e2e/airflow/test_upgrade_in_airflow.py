@@ -304,7 +304,7 @@ def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
     visits = upgrading.of("visits")
     spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
     rules = {"gap_timeout": "3 hours", "idle_after": None}
-    upgrades = {"window": ALWAYS, "policy": "apply", "replay": True, "canary": 0}
+    upgrades = {"window": ALWAYS, "policy": "apply", "replay": True, "canary": 1}
     visits.write_spec({**spec, "rules": rules, "key_groups": 3, "upgrades": upgrades})
     operations = len(read_operations(visits.platform.home))
     visits.platform.run_now("sessionizer.maintenance")
@@ -317,6 +317,7 @@ def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
     record = read_operations(visits.platform.home)[-1]
     assert record.by == f"policy apply, window {ALWAYS} (Airflow)"
     assert began_from_a_savepoint(visits, record)
+    visits.feed(2 + len(EDITS))
     alerts = [each for each in told(visits.platform.told) if each["kind"] == "upgrade_waits"]
     assert [each["stream"] for each in alerts if each["stream"] == "visits"]
     visits.platform.run_now("sessionizer.maintenance")
@@ -374,6 +375,6 @@ def test_every_session_that_was_open_is_whole(upgrading: Upgrading) -> None:
     )
     assert rows_of(visits) == [], "none ended before the last upgrade"
     found = {row["key"]: [event["event_id"] for event in row["events"]] for row in rows_of(visits, "cents")}
-    assert found == {f"u-{user}": [f"{user}-{number}" for number in range(2 + len(EDITS))] for user in USERS}
+    assert found == {f"u-{user}": [f"{user}-{number}" for number in range(3 + len(EDITS))] for user in USERS}
     assert {event["price"] for row in rows_of(visits, "cents") for event in row["events"]} == {150}
     assert {event["place"] for row in rows_of(visits, "cents") for event in row["events"]} == {"/"}
