@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -11,19 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sessionizer.cli.places import (
-    AsJson,
-    Data,
-    Home,
-    Master,
-    Stream,
-    Streams,
-    existing_result,
-    home_folder,
-    stream_home,
-    stream_spec,
-)
-from sessionizer.cli.savepoint_words import savepoints_folder
+from sessionizer.cli.places import Options, Stream, existing_result, savepoints_folder, shares
 from sessionizer.cli.terminal import confirm, say, working_spark
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.control.status.driver_status import read_driver
@@ -53,8 +40,10 @@ if TYPE_CHECKING:
     from sessionizer.spark.sinks.compaction import TablePlan, TableResult
 
 
-def history(  # noqa: PLR0913  one parameter per option
+@shares("streams", "home", "master")
+def history(
     stream: Stream,
+    at: Options,
     *,
     folder: Annotated[Path, typer.Option("--input", help="Folder of the history: files as the source, or Delta.")],
     until: Annotated[
@@ -63,12 +52,9 @@ def history(  # noqa: PLR0913  one parameter per option
     to: Annotated[
         Path | None, typer.Option(help="New folder for the Delta tables. Default: print only counts.")
     ] = None,
-    streams: Streams = None,
-    home: Home = None,
-    master: Master = None,
 ) -> None:
     """Sessionize a history by the stream's rules, all at once. The stream itself is not changed."""
-    spec, until_ms = stream_spec(streams, stream), None if until is None else moment_of(until, "--until")
+    spec, until_ms = at.spec_of(stream), None if until is None else moment_of(until, "--until")
     if not folder.is_dir():
         raise InvalidSpec("--input", str(folder), "an existing folder")
     if to is not None and to.exists():
@@ -77,9 +63,9 @@ def history(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.sinks.write import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 
     started = time.monotonic()
-    with working_spark("history", stream, master, "starting Spark") as spark, few_blobs_at_a_time(spark):
+    with working_spark("history", stream, at.master, "starting Spark") as spark, few_blobs_at_a_time(spark):
         say("reading the history")
-        found = read_event_history(spark, spec, folder.absolute(), home_folder(home))
+        found = read_event_history(spark, spec, folder.absolute(), at.platform)
         refused = found.figures.refused
         typer.echo(f"events       {found.figures.events:>12,}")
         typer.echo(f"quarantined  {sum(refused.values()):>12,}")
@@ -111,14 +97,13 @@ def _write_table(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
     return frame.sparkSession.read.format("delta").load(location)
 
 
-def report(
-    stream: Stream, *, streams: Streams = None, home: Home = None, data: Data = None, master: Master = None
-) -> None:
+@shares("streams", "home", "data", "master")
+def report(stream: Stream, at: Options) -> None:
     """Update sessions_daily for the days that got sessions, and add the complete hours to stream_history.
 
     While a command changes the tables, nothing is reported.
     """
-    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    spec, where = at.spec_of(stream), at.home_of(stream)
     pending = pending_operation(where)
     if pending is not None:  # the tables may be between two paths
         typer.echo(f"{pending.pending_error()}. The next report after it has the days")
@@ -128,7 +113,7 @@ def report(
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
-    with working_spark("report", stream, master, f"starting Spark for the report of {stream}", where.data) as spark:
+    with working_spark("report", stream, at.master, f"starting Spark for the report of {stream}", where.data) as spark:
         daily = DailyReport(
             spark,
             sessions=locations[SESSIONS],
@@ -152,8 +137,10 @@ def report(
 MEGABYTE = 1_000_000
 
 
-def compact(  # noqa: PLR0913  one parameter per option
+@shares("as_json", "streams", "home", "data", "master")
+def compact(
     stream: Stream,
+    at: Options,
     *,
     elsewhere: Annotated[
         list[str] | None,
@@ -161,21 +148,16 @@ def compact(  # noqa: PLR0913  one parameter per option
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Run the plan without asking.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Only show the plan.")] = False,
-    as_json: AsJson = False,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Merge small files of the tables, and delete old files, checkpoints and savepoints. The stream may run on.
 
     No row changes. Files that a savepoint of the last 30 days needs stay. The plan is shown first.
     """
-    spec, where, now = stream_spec(streams, stream), stream_home(home, stream, data), epoch_ms()
+    spec, where, now = at.spec_of(stream), at.home_of(stream), epoch_ms()
     made = plan_compaction(where, spec, [savepoints_folder(where, each) for each in elsewhere or ()], now)
     if read_driver(where, now).state.is_live:
         give_way()
-    with working_spark("compact", stream, master, "starting Spark", where.data) as spark:
+    with working_spark("compact", stream, at.master, "starting Spark", where.data) as spark:
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)
@@ -189,7 +171,7 @@ def compact(  # noqa: PLR0913  one parameter per option
             },
             "tables": None,
         }
-        if not as_json:
+        if not at.as_json:
             typer.echo("\n".join(plan_lines(made, tables)))
         if not plan:
             if not yes:
@@ -197,8 +179,7 @@ def compact(  # noqa: PLR0913  one parameter per option
             told["tables"] = [asdict(result) for result in _run(spark, where, spec, made, tables)]
             if tables:
                 COMPACTION_FILE.of(where).write(CompactionRecord(at=now))
-    if as_json:
-        typer.echo(json.dumps(told, indent=1))
+    at.show(told, ())
 
 
 def _run(

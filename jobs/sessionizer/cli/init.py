@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from sessionizer.cli.inspect.words import table_text
-from sessionizer.cli.places import Home, Master, Streams, home_folder, specs_folder
+from sessionizer.cli.places import Options, shares
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
@@ -54,7 +54,9 @@ KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt",
 _LONGEST_CELL: Final = 40
 
 
+@shares("streams", "home", "master")
 def init(  # noqa: PLR0913  one parameter per option
+    at: Options,
     sample: Annotated[
         Path | None, typer.Argument(help="A file of JSON lines, CSV or Parquet, or a folder of them.")
     ] = None,
@@ -83,9 +85,6 @@ def init(  # noqa: PLR0913  one parameter per option
         "30 minutes"
     ),
     zone: Annotated[str, typer.Option(help="Time zone of times that are written without one.")] = "UTC",
-    streams: Streams = None,
-    home: Home = None,
-    master: Master = None,
 ) -> None:
     """Write the spec of a stream from a sample of its events, and show what the first rows become.
 
@@ -98,11 +97,11 @@ def init(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--topic", topic, "Omit it, because a sample is given")
     _check_option("--gap", gap, parse_duration, "a number and a unit, such as '30 minutes'")
     _check_option("--zone", zone, ZoneInfo, "a time zone, such as Europe/Berlin")
-    platform, chosen = home_folder(home), Overrides(key, time, event_id, client, zone)
+    platform, chosen = at.platform, Overrides(key, time, event_id, client, zone)
     named = name or snake_case(sample.absolute().name.partition(".")[0] if sample else str(topic).rpartition("/")[2])
     if not is_name(named):
         raise InvalidSpec("--name", named, "a lower-case letter, then lower-case letters, digits or underscores")
-    file = specs_folder(streams) / f"{named}.yaml"
+    file = at.specs / f"{named}.yaml"
     if file.exists():
         raise _exists(file)
     if sample is not None:
@@ -111,7 +110,7 @@ def init(  # noqa: PLR0913  one parameter per option
         source, read = _topic_source(named, str(topic), option or (), option_from_environment or ())
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
-    with working_spark("init", named, master, "starting Spark to infer the columns") as spark:
+    with working_spark("init", named, at.master, "starting Spark to infer the columns") as spark:
         found, columns = read(spark)
         guesses = guess_mapping(found, chosen)
         text = spec_text(Draft(named, source, columns, guesses, guess_payload(found, guesses), gap))

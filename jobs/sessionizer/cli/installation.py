@@ -1,8 +1,8 @@
 """``sessionizer doctor`` and ``jars``: the check of an installation, and the jars on the class path of drivers."""
 
-import json
 import secrets
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -11,17 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sessionizer.cli.places import (
-    AsJson,
-    Data,
-    Home,
-    Stream,
-    Streams,
-    home_folder,
-    specs_folder,
-    stream_home,
-    stream_spec,
-)
+from sessionizer.cli.places import Options, Stream, shares
 from sessionizer.cli.terminal import say
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
@@ -43,27 +33,23 @@ _COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "r
 jars = typer.Typer(no_args_is_help=True, help="The jars on the class path of drivers.")
 
 
+@shares("streams", "home", "as_json")
 def doctor(
-    *,
-    master: Annotated[str, typer.Option(help="Spark master that drivers will use.")] = "local[*]",
-    streams: Streams = None,
-    home: Home = None,
-    as_json: AsJson = False,
+    at: Options, *, master: Annotated[str, typer.Option(help="Spark master that drivers will use.")] = "local[*]"
 ) -> None:
     """Check that streams can run here: Java, Python, jars, home, specs, Airflow, Spark. Each problem has its remedy.
 
     Ends with exit code 66 if there is a problem. A warning may be meant.
     """
     found = []
-    for each in examine_installation(home_folder(home), specs_folder(streams), master):
+    for each in examine_installation(at.platform, at.specs, master):
         found.append(each)
-        if not as_json:
+        if not at.as_json:
             level = typer.style(f"{each.level:<8}", fg=_COLOURS[each.level])
             typer.echo(f"{level} {each.name}: {each.found}")
             if each.remedy:
                 typer.echo(f"{'':<8} → {each.remedy}")
-    if as_json:
-        typer.echo(json.dumps([each.to_json() for each in found], indent=1))
+    at.show([each.to_json() for each in found], ())
     if any(each.level is Level.PROBLEM for each in found):
         raise typer.Exit(UNFIT)
 
@@ -94,11 +80,11 @@ def fetch(
         say(f"note: set {JARS_VARIABLE}={place} for every process of Airflow and for `sessionizer`")
 
 
+@shares("streams", "home")
 def page(
+    at: Options,
     *,
     port: Annotated[int, typer.Option(help="Port on the loopback interface. 0: a free one.", min=0, max=65535)] = 0,
-    streams: Streams = None,
-    home: Home = None,
 ) -> None:
     """Serve the Streams page on this machine. The address that it prints has the token that lets a browser in."""
     try:
@@ -111,7 +97,7 @@ def page(
         raise typer.Exit(1) from error
 
     token = secrets.token_urlsafe(24)
-    app: Any = create_page_alone(home_folder(home), specs_folder(streams), token)
+    app: Any = create_page_alone(at.platform, at.specs, token)
     try:
         socket = listen(port)
     except OSError as error:
@@ -121,9 +107,10 @@ def page(
     uvicorn.Server(config).run(sockets=[socket])
 
 
+@shares("home", "moved_here", "data")
 def home(
+    at: Options,
     *,
-    home: Home = None,
     moved_here: Annotated[
         bool, typer.Option("--moved-here", help="Note that the home was moved here. Its old place is out of use.")
     ] = False,
@@ -133,13 +120,13 @@ def home(
     ] = None,
 ) -> None:
     """Show the id of the home, by which tables know their owner, and the place where it was made."""
-    platform = home_folder(home)
+    platform = at.platform
     if data and not moved_here:
         raise InvalidSpec("--data", data, "Give it with --moved-here only")
     control = control_root(platform)
     found = identity_file(control).require()
     if found is None:
-        raise InvalidSpec("--home" if home else HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
+        raise InvalidSpec("--home" if at.home else HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
     here = place_of(control)
     if moved_here:
         for stream in stream_homes(platform) if data else ():
@@ -156,23 +143,23 @@ def home(
         typer.echo(f"home {found.id} was made at {found.place}. The one at {here} is a copy, or was moved")
 
 
-def tables(
-    stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
-) -> None:
+@shares("as_json", "streams", "home", "data")
+def tables(stream: Stream, at: Options) -> None:
     """Show the places of the stream's Delta tables, with a query to paste for Spark SQL, DuckDB and Polars."""
-    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    spec, where = at.spec_of(stream), at.home_of(stream)
     places = table_places(where, spec_in_force(where, spec).sink)
-    if as_json:
-        typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))
-        return
-    for place in places:
-        typer.echo(f"{place.name} ({_version(place)})\n  {place.path}")
-        if place.catalog_name is not None:
-            typer.echo(f"  {place.catalog_name}")
-        if place.may_be_there:
-            typer.echo(f"  Spark SQL  {place.spark_sql}")
-            typer.echo(f"  DuckDB     {_query(place.duckdb, 'deltalake', 'duckdb')}")
-            typer.echo(f"  Polars     {_query(place.polars, 'deltalake', 'polars')}")
+    told = {"stream": stream, "tables": [asdict(place) for place in places]}
+    at.show(told, (line for place in places for line in _lines(place)))
+
+
+def _lines(place: TablePlace) -> Iterator[str]:
+    yield f"{place.name} ({_version(place)})\n  {place.path}"
+    if place.catalog_name is not None:
+        yield f"  {place.catalog_name}"
+    if place.may_be_there:
+        yield f"  Spark SQL  {place.spark_sql}"
+        yield f"  DuckDB     {_query(place.duckdb, 'deltalake', 'duckdb')}"
+        yield f"  Polars     {_query(place.polars, 'deltalake', 'polars')}"
 
 
 def _query(command: str, *modules: str) -> str:
@@ -186,19 +173,19 @@ def _version(place: TablePlace) -> str:
     return "not on this machine" if place.may_be_there else "not there yet"
 
 
+@shares("streams", "home")
 def bundle(
     stream: Stream,
+    at: Options,
     *,
     to: Annotated[
         Path | None, typer.Option(help="The new file. Default: STREAM-bundle-TIME.tar.gz in this folder.")
     ] = None,
-    streams: Streams = None,
-    home: Home = None,
 ) -> None:
     """Write records, history, logs and the checkpoint's inspection into one file, without credentials and events."""
-    specs = specs_folder(streams)
+    specs = at.specs
     file = to or Path(f"{stream}-bundle-{datetime.now(UTC):%Y%m%dT%H%M%S}.tar.gz")
-    found = collect_bundle(find_view(home_folder(home), specs, stream), specs)
+    found = collect_bundle(find_view(at.platform, specs, stream), specs)
     try:
         write_bundle(found, stream, file)
     except FileExistsError as error:

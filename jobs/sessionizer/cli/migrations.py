@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.places import Options, Stream, shares
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
@@ -34,18 +34,12 @@ migration = typer.Typer(no_args_is_help=True, help="Draft, list and try migratio
 
 
 @migration.command()
-def new(
-    stream: Stream,
-    name: Annotated[str, typer.Argument(help="Id of the migration.")],
-    *,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-) -> None:
+@shares("streams", "home", "data")
+def new(stream: Stream, name: Annotated[str, typer.Argument(help="Id of the migration.")], at: Options) -> None:
     """Print a draft, from the difference between the file and the spec that the stream runs by. Writes nothing."""
     if not is_migration_id(name):
         raise InvalidSpec("NAME", name, ALLOWED_ID)
-    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    where, spec = at.home_of(stream), at.spec_of(stream)
     lineage = require_lineage(where)
     record, kept = SPEC_FILE.of(where, lineage).require(), TYPES_FILE.of(where, lineage).require()
     before = document_of(spec) if record is None else record.document
@@ -53,14 +47,13 @@ def new(
 
 
 @migration.command("list")
-def list_(
-    stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
-) -> None:
+@shares("as_json", "streams", "home", "data")
+def list_(stream: Stream, at: Options) -> None:
     """List applied and pending migrations, in order."""
-    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    where, spec = at.home_of(stream), at.spec_of(stream)
     applied = read_applied(where, require_lineage(where))
     found = _list_migrations(spec, applied, pending_migrations(stream, spec.migrations, applied))
-    if as_json:
+    if at.as_json:
         typer.echo(json.dumps(found))
         return
     if not found:
@@ -72,29 +65,26 @@ def list_(
 
 
 @migration.command()
-def check(  # noqa: PLR0913  one parameter per option
+@shares("as_json", "streams", "home", "data", "master")
+def check(
     stream: Stream,
+    at: Options,
     *,
     deep: Annotated[bool, typer.Option("--deep", help="Also have Spark try the pending ones on open events.")] = False,
-    as_json: AsJson = False,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Check the list, with --deep what the pending migrations do to open events. Changes nothing."""
-    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    where, spec = at.home_of(stream), at.spec_of(stream)
     lineage = require_lineage(where)
     pending = pending_migrations(stream, spec.migrations, read_applied(where, lineage))
     kept = TYPES_FILE.of(where, lineage).require()
     compile_migrations(where.name, pending, list(kept.payload) if kept is not None else [])
     if not deep or not pending:
         ids = [each.id for each in pending]
-        told = json.dumps({"pending": ids}) if as_json else f"ok  {stream}: {', '.join(ids) or 'nothing'} pending"
+        told = json.dumps({"pending": ids}) if at.as_json else f"ok  {stream}: {', '.join(ids) or 'nothing'} pending"
         typer.echo(told)
         return
-    preview = _preview(where, spec, pending, master)
-    for line in [json.dumps(preview.to_json())] if as_json else preview.lines():
+    preview = _preview(where, spec, pending, at.master)
+    for line in [json.dumps(preview.to_json())] if at.as_json else preview.lines():
         typer.echo(line)
 
 
@@ -124,31 +114,30 @@ def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...]
             remove_tree(folder)
 
 
-def prove(  # noqa: PLR0913  one parameter per option
+@shares("as_json", "streams", "home", "data", "master")
+def prove(
     stream: Stream,
+    at: Options,
     *,
     batches: Annotated[int, typer.Option(help="Number of recorded batches to replay.", min=1)] = BATCHES,
     first: Annotated[
         int | None, typer.Option("--from", help="The first batch to replay. Default: the newest batches.", min=1)
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the result as one HTML page to this file.")] = None,
-    as_json: AsJson = False,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Replay recorded batches on a copy, by this release and the spec file, and compare with the tables.
 
     The stream is not touched and may run. Ends with 63 if a row differs that no change of the spec explains.
     """
-    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    where, spec = at.home_of(stream), at.spec_of(stream)
     if report is not None:
         with writing(report.parent, "the report"):
             report.parent.mkdir(parents=True, exist_ok=True)
     from sessionizer.spark.proof.prove import ProofRequest, prove_and_keep  # noqa: PLC0415  fast --help
 
-    with working_spark("prove", stream, master, f"starting Spark to replay batches of {stream}", where.data) as spark:
+    with working_spark(
+        "prove", stream, at.master, f"starting Spark to replay batches of {stream}", where.data
+    ) as spark:
         kept = prove_and_keep(spark, where, spec, ProofRequest(batches, first), say)
     proof = kept.proof
     if report is not None:
@@ -156,5 +145,5 @@ def prove(  # noqa: PLR0913  one parameter per option
             report.write_text(proof_page(proof), encoding="utf-8")
         say(f"wrote {report}")
     say(f"added to {kept.table}")
-    typer.echo(json.dumps(proof.to_json(), indent=1) if as_json else "\n".join(proof.lines()))
+    at.show(proof.to_json(), proof.lines())
     proof.require()

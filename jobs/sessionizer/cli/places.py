@@ -3,15 +3,18 @@
 A user who typed ``--home /other`` would otherwise paste a remedy that acts on the default home.
 """
 
+import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, get_type_hints
 
 import typer
 
@@ -25,6 +28,7 @@ from sessionizer.home.roots import (
     DataPath,
     control_root,
     data_root,
+    folder_at,
     home_at,
     platform_home,
     uri_of,
@@ -43,9 +47,9 @@ def _complete_stream(typed: str) -> list[str]:
     """Return names that begin with ``typed``, of streams with a spec and of streams that have run."""
     names: set[str] = set()
     with suppress(SessionizerError, OSError):
-        names |= {file.stem for file in spec_files(specs_folder(None))}
+        names |= {file.stem for file in spec_files(Options().specs)}
     with suppress(SessionizerError, OSError):
-        names |= {home.name for home in stream_homes(home_folder(None))}
+        names |= {home.name for home in stream_homes(platform_home())}
     return sorted(name for name in names if name.startswith(typed))
 
 
@@ -56,21 +60,117 @@ StreamOrAll: TypeAlias = Annotated[
     str | None,
     typer.Argument(help="Name of a stream. Default: all.", callback=_check_stream, autocompletion=_complete_stream),
 ]
-Streams: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")
-]
 Home: TypeAlias = Annotated[
     Path | None, typer.Option(help="The platform's home. Default: SESSIONIZER_HOME, else .sessionizer.")
 ]
-Data: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help="The data root (a path or URI, such as s3://…). Default: SESSIONIZER_DATA, else the home."),
-]
-Master: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help="Spark master. Default: SESSIONIZER_MASTER, else that of spark-submit, else local on all cores."),
-]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options that commands share, as typed. ``folder`` has a folder of savepoints per stream."""
+
+    folder: Annotated[
+        str | None,
+        typer.Option("--in", help="Folder or URI with a folder of savepoints per stream. Default: the stream's data."),
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False
+    streams: Annotated[
+        Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")
+    ] = None
+    home: Home = None
+    data: Annotated[
+        str | None,
+        typer.Option(help="The data root (a path or URI, such as s3://…). Default: SESSIONIZER_DATA, else the home."),
+    ] = None
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Spark master. Default: SESSIONIZER_MASTER, else that of spark-submit, else local on all cores."
+        ),
+    ] = None
+
+    @property
+    def specs(self) -> Path:
+        """The folder of specs: as given, else from the environment, else beneath the current folder."""
+        return self.streams or Path(os.environ.get("SESSIONIZER_STREAMS") or DEFAULT_STREAMS)
+
+    @property
+    def platform(self) -> Path:
+        """The platform's home, absolute: as given, else from the environment, else beneath the current folder.
+
+        Raises InvalidSpec for a URI.
+        """
+        return home_at(str(self.home), "--home") if self.home else platform_home()
+
+    @property
+    def data_root(self) -> DataPath | None:
+        """The data root: as given, else from the environment, else None, which is the home. Raises InvalidSpec."""
+        if self.data:
+            return data_root(self.data, self.platform, "--data")
+        return data_root(os.environ.get(DATA_VARIABLE), self.platform)
+
+    def home_of(self, stream: str) -> StreamHome:
+        """Return the home of a stream, with its data where its lineage began, else where the data root is.
+
+        Raises InvalidSpec, and StoreUnreachable if nothing answers there.
+        """
+        where = locate_data(StreamHome.of(self.platform, stream, self.data_root))
+        require_reachable(where.data)
+        return where
+
+    def spec_of(self, stream: str) -> StreamSpec:
+        """Return the spec of a stream. Raises UnknownStream, DuplicateStream, InvalidSpec."""
+        return find_stream(self.specs, stream)
+
+    def known_home_of(self, stream: str) -> StreamHome:
+        """Return the home of a stream that has run or has a file. Raises UnknownStream, and as ``home_of``."""
+        where = self.home_of(stream)
+        require_known_stream(where, self.streams)
+        return where
+
+    def show(self, told: Any, lines: Iterable[str]) -> None:  # noqa: ANN401  JSON
+        """Print what a program is ``told``, if one asks. Else print the ``lines`` for a user."""
+        for line in [json.dumps(told, indent=1)] if self.as_json else lines:
+            typer.echo(line)
+
+
+def shares(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options ``names`` of ``Options``, after its own. It has them as its argument ``at``.
+
+    An own option among ``names`` has its place there.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints, parameters = get_type_hints(command, include_extras=True), signature(command).parameters
+        own = {name: each.replace(annotation=hints[name]) for name, each in parameters.items() if name != "at"}
+        shared = {each.name: each for each in option_parameters(Options, [name for name in names if name not in own])}
+
+        @wraps(command)
+        def call(**values: Any) -> None:
+            at = Options(**{name: values.pop(name) for name in shared})
+            command(**values, at=at)
+
+        order = [*(name for name in own if name not in names), *names]
+        return declare_parameters(call, [{**own, **shared}[name] for name in order])
+
+    return decorate
+
+
+def option_parameters(kind: type[Options], names: Iterable[str]) -> Iterator[Parameter]:
+    """Yield the parameters from which Typer builds the options ``names`` of ``kind``."""
+    hints, defaults = get_type_hints(kind, include_extras=True), {each.name: each.default for each in fields(kind)}
+    for name in names:
+        given = Parameter.empty if defaults[name] is MISSING else defaults[name]
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=hints[name])
+
+
+def declare_parameters(call: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:
+    """Give ``call``, which takes any keyword, the parameters of a command line."""
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(call)["__signature__"] = Signature(parameters)
+    return call
+
+
 PLACES: Final = ("--control", "--streams", "--home", "--data")
 """Options that say where things are. Each is repeated in every command that has it, the first before the command."""
 _COMMAND: Final = re.compile(r"(?<=`)sessionizer ([^`]+)(?=`)|(?<=: )sessionizer ([^`]+)$")
@@ -134,19 +234,6 @@ def _parse(root: Any, words: Sequence[str]) -> tuple[Any, dict[str, str], list[s
     return command, options, arguments
 
 
-def specs_folder(given: Path | None) -> Path:
-    """Return the folder of specs: as given, else from the environment, else beneath the current folder."""
-    return given or Path(os.environ.get("SESSIONIZER_STREAMS") or DEFAULT_STREAMS)
-
-
-def home_folder(given: Path | None) -> Path:
-    """Return the platform's home, absolute: as given, else from the environment, else beneath the current folder.
-
-    Raises InvalidSpec for a URI.
-    """
-    return home_at(str(given), "--home") if given else platform_home()
-
-
 def nothing_known(platform: Path, streams: Iterable[str]) -> str:
     """Say that the home has no record of these streams. Another home may have them."""
     control = control_root(platform)
@@ -164,7 +251,7 @@ def require_known_stream(where: StreamHome, streams: Path | None = None) -> None
     nowhere = nothing_known(where.platform, [where.name])
     known = {each.name for each in stream_homes(where.platform)}
     with suppress(InvalidSpec):  # the folder of specs is optional for these commands
-        specs = {file.stem for file in spec_files(specs_folder(streams))}
+        specs = {file.stem for file in spec_files(Options(streams=streams).specs)}
         if where.name in specs:
             typer.echo(f"note: {nowhere}", err=True)
             return
@@ -174,25 +261,16 @@ def require_known_stream(where: StreamHome, streams: Path | None = None) -> None
     raise unknown
 
 
-def data_folder(given: str | None, home: Path) -> DataPath | None:
-    """Return the data root: as given, else from the environment, else None, which is the home. Raises InvalidSpec."""
-    return data_root(given, home, "--data") if given else data_root(os.environ.get(DATA_VARIABLE), home)
+def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
+    """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``.
 
-
-def stream_home(home: Path | None, stream: str, data: str | None = None) -> StreamHome:
-    """Return the home of a stream, with its data where its lineage began, else where the data root is.
-
-    Raises InvalidSpec, and StoreUnreachable if nothing answers there.
+    A folder outside the home may be all that is left of the stream. Nothing of it is opened. Raises InvalidSpec, and
+    UnknownStream.
     """
-    platform = home_folder(home)
-    where = locate_data(StreamHome.of(platform, stream, data_folder(data, platform)))
-    require_reachable(where.data)
-    return where
-
-
-def stream_spec(streams: Path | None, name: str) -> StreamSpec:
-    """Return the spec of a stream. Raises UnknownStream, DuplicateStream, InvalidSpec."""
-    return find_stream(specs_folder(streams), name)
+    if given is not None:
+        return folder_at(given, "--in") / home.name
+    require_known_stream(home)
+    return home.savepoints
 
 
 def spark_master(given: str | None) -> str | None:

@@ -8,18 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import (
-    Data,
-    Home,
-    Master,
-    Stream,
-    Streams,
-    data_folder,
-    home_folder,
-    require_known_stream,
-    spark_master,
-    specs_folder,
-)
+from sessionizer.cli.places import Options, Stream, require_known_stream, shares, spark_master
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop, record_false_start
 from sessionizer.control.records.operation_record import pending_operation
@@ -42,12 +31,11 @@ from sessionizer.spark.driver.options import Until
 from sessionizer.stream_spec.spec_folder import SpecFile, read_spec_file
 
 
+@shares("streams", "home", "data", "uid", "until", "apply", "accept_tables", "every", "master")
 def run(  # noqa: PLR0913  one parameter per option
     stream: Stream,
+    at: Options,
     *,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
     uid: Annotated[str | None, typer.Option(help="Id of this driver. Default: a new one.")] = None,
     until: Annotated[
         Until,
@@ -59,26 +47,19 @@ def run(  # noqa: PLR0913  one parameter per option
         typer.Option("--accept-tables", help="Continue with the tables as they are, and make missing tables again."),
     ] = False,
     every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0)] = 10.0,
-    master: Master = None,
 ) -> None:
     """Run the stream until it is stopped (Ctrl-C: at a batch boundary), or (--until) has caught up or is drained."""
-    platform = home_folder(home)
+    platform = at.platform
     own_id = uid or secrets.token_hex(4)
-    where = StreamHome.of(platform, stream, data_folder(data, platform))
+    where = StreamHome.of(platform, stream, at.data_root)
     require_shared_home(where, own_id)
-    file = _spec_file(stream, streams, platform, uid)
-    _forget_other_variables(where, specs_folder(streams))
+    file = _spec_file(stream, at.specs, platform, uid)
+    _forget_other_variables(where, at.specs)
     from sessionizer.spark.driver.driver_loop import drive  # noqa: PLC0415  fast --help
     from sessionizer.spark.driver.options import DriverOptions  # noqa: PLC0415  fast --help
 
-    options = DriverOptions(
-        uid=own_id,
-        until=until,
-        master=spark_master(master),
-        progress_every_s=every,
-        apply=apply,
-        accept_tables=accept_tables,
-    )
+    master = spark_master(at.master)
+    options = DriverOptions(own_id, until, master, progress_every_s=every, apply=apply, accept_tables=accept_tables)
     say(f"home: {platform}")
     if where.control_root is not None:
         say(f"control: {uri_of(where.control_root)}")
@@ -101,7 +82,7 @@ def _forget_other_variables(home: StreamHome, streams: Path) -> None:
             del os.environ[name]
 
 
-def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | None) -> SpecFile:
+def _spec_file(stream: str, specs: Path, platform: Path, uid: str | None) -> SpecFile:
     """Read the spec file of the stream.
 
     If it fails under a ``uid``, an exit record is written, because the supervisor waits for one even from a driver that
@@ -109,7 +90,7 @@ def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | Non
     """
     home = StreamHome.of(platform, stream)
     try:
-        file = read_spec_file(specs_folder(streams), stream)
+        file = read_spec_file(specs, stream)
         if not Store(home.control).exists():
             file.required()
     except SessionizerError as error:
@@ -125,17 +106,17 @@ STILL_RUNNING: Final = 3
 _POLL_S: Final = 0.2
 
 
+@shares("streams", "home")
 def stop(
     stream: Stream,
+    at: Options,
     *,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the driver's end. 0: do not wait.", min=0)] = 60.0,
     why: Annotated[str, typer.Option(help="The reason, which is kept.")] = "sessionizer stop",
-    streams: Streams = None,
-    home: Home = None,
 ) -> None:
     """Stop the stream: its driver finishes the running batch and ends. Harmless when repeated or not running."""
-    where = StreamHome.of(home_folder(home), stream)
-    require_known_stream(where, streams)
+    where = StreamHome.of(at.platform, stream)
+    require_known_stream(where, at.streams)
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
     unfinished = read_unfinished(where, pending_operation(where), seen.owner, epoch_ms())
     command = _name_command_at_work(seen, unfinished)

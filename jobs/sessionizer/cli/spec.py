@@ -1,7 +1,6 @@
 """``sessionizer spec``: stream specs, checked before anything starts."""
 
 import io
-import json
 import subprocess
 import tarfile
 import tempfile
@@ -13,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from sessionizer.cli.init import print_preview
-from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, home_folder, specs_folder
+from sessionizer.cli.places import Options, StreamOrAll, shares
 from sessionizer.cli.terminal import say, tell, translate_failures, working_spark
 from sessionizer.deployment.differences import Side
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
@@ -30,19 +29,18 @@ NOT_LOOKED_AT: Final = "  (types, syntax and the source are not checked: add --d
 
 
 @spec.command()
+@shares("streams", "home", "master")
 def check(
+    at: Options,
     stream: StreamOrAll = None,
     *,
     deep: Annotated[bool, typer.Option("--deep", help="Also resolve columns and types, with Spark.")] = False,
-    streams: Streams = None,
-    home: Home = None,
-    master: Master = None,
 ) -> None:
     """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error.
 
     Of one stream, --deep also shows what the first rows become.
     """
-    folder, platform = specs_folder(streams), home_folder(home)
+    folder, platform = at.specs, at.platform
     survey = survey_streams(folder)
     specs, errors = list(survey.specs.values()), list[SessionizerError](survey.problems)
     if stream:
@@ -50,7 +48,7 @@ def check(
     specs, sharing = _check_specs(specs, folder, lambda spec: require_own_tables(spec, survey.specs.values(), platform))
     errors += sharing
     if deep and specs:
-        specs, misfits = _check_against_source(specs, folder, platform, master, shows=stream is not None)
+        specs, misfits = _check_against_source(specs, folder, platform, at.master, shows=stream is not None)
     else:
         specs, misfits = _check_specs(specs, folder, check_sql)
     errors += misfits
@@ -120,29 +118,27 @@ _UNSEEN_CODE: Final = ("release", "versions of Spark and Delta", "deciding code"
 _NEEDED: Final = (SPECS, PACKAGE, LOCK, "pyproject.toml")
 
 
+@shares("as_json", "markdown", "streams")
 def diff(
+    at: Options,
     stream: StreamOrAll = None,
     *,
     against: Annotated[str, typer.Option(help="Git ref of the repository of the specs, or a folder.")],
-    as_json: AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a comment.")] = False,
-    streams: Streams = None,
 ) -> None:
     """Compare the specs and the code with those of another checkout, without Spark and without a stream's data.
 
     Exit code: 0 without a difference, 10 if all can be carried out, 11 if one is refused.
     """
-    folder = specs_folder(streams)
+    folder = at.specs
     present = _checkout_around(folder)
     with _other_checkout(against, folder) as other:
         unseen = (*_UNSEEN, *(() if present.has_code and other.has_code else _UNSEEN_CODE))
         ours, theirs = set(survey_streams(folder).specs), set(survey_streams(other.specs).specs)
         names = [stream] if stream else sorted(ours | theirs)
         found = [_compare(other, present, name, (ours, theirs), unseen) for name in names]
-    if as_json:
-        typer.echo(json.dumps([each.to_json() for each in found], indent=1))
-    else:
-        typer.echo("\n".join(line for each in found for line in (each.markdown() if markdown else each.lines())))
+    lines = "\n".join(line for each in found for line in (each.markdown() if markdown else each.lines()))
+    at.show([each.to_json() for each in found], [lines])
     raise typer.Exit(max((each.exit_code for each in found), default=NOTHING))
 
 

@@ -13,16 +13,13 @@ from rich.cells import cell_len
 
 from sessionizer.cli.inspect.words import BETWEEN, padded, size, table_lines, table_text
 from sessionizer.cli.places import (
-    AsJson,
     CommandLine,
-    Home,
+    Options,
     Stream,
     StreamOrAll,
-    Streams,
-    home_folder,
     nothing_known,
     require_known_stream,
-    specs_folder,
+    shares,
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history
@@ -57,14 +54,15 @@ _COLOURS_OF_HEALTH: Final = {
 _WIDTH_OF_A_FILE: Final = 200
 
 
-def status(stream: StreamOrAll = None, *, as_json: AsJson = False, streams: Streams = None, home: Home = None) -> None:
+@shares("as_json", "streams", "home")
+def status(at: Options, stream: StreamOrAll = None) -> None:
     """Show the state of each stream, and a remedy for each problem."""
-    folder, platform = specs_folder(streams), home_folder(home)
+    folder, platform = at.specs, at.platform
     if stream:
         found = [one_stream(platform, folder, stream)]
     else:
         found = [view for view in all_streams(platform, folder) if view.is_listed]
-    if as_json:
+    if at.as_json:
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
     else:
         _print_table(found, epoch_ms())
@@ -178,20 +176,20 @@ _ROWS: Final = 60
 _UNITS: Final = {"m": MINUTE, "h": HOUR, "d": DAY}
 
 
+@shares("as_json", "home")
 def timeline(
     stream: Stream,
+    at: Options,
     *,
     since: Annotated[str, typer.Option(help="How far back: 30m, 6h, 7d, or a moment in ISO 8601.")] = "6h",
-    as_json: AsJson = False,
-    home: Home = None,
 ) -> None:
     """Show what the stream did: rates, times, lag and state, with its starts, crashes, savepoints and commands."""
-    where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
+    where, now = StreamHome.of(at.platform, stream), epoch_ms()
     since_ms = since_when(since, now)
     with reaching_records(where.control):
         require_known_stream(where)
         found = read_history(where, since_ms, now)
-    if as_json:
+    if at.as_json:
         samples = [sample.to_json() for sample in found.samples]
         marks = [mark.to_json() for mark in found.marks]
         typer.echo(json.dumps({"stream": stream, "since": since_ms, "now": now, "samples": samples, "marks": marks}))

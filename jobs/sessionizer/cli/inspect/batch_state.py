@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sessionizer.cli.inspect.words import groups_text, keys_text, moment, session_lines, size, table_text, where_line
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, stream_home
-from sessionizer.cli.savepoint_words import Folder, savepoints_folder
+from sessionizer.cli.places import Options, Stream, savepoints_folder, shares
 from sessionizer.cli.terminal import working_spark
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.counts import count_text, state_text
@@ -141,29 +139,25 @@ _Which = Annotated[
 ]
 
 
-def compare(  # noqa: PLR0913  one parameter per option
+@shares("folder", "as_json", "home", "data", "master")
+def compare(
     stream: Stream,
     before: _Which,
     now: _Which,
+    at: Options,
     *,
     most: Annotated[int, typer.Option(help="Number of keys with the most differences.", min=0)] = 10,
-    folder: Folder = None,
-    as_json: AsJson = False,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """List the open events that are only in one state, only in the other, or in both, and their keys."""
-    where = stream_home(home, stream, data)
-    require_known_stream(where)
-    savepoints = savepoints_folder(where, folder)
+    where = at.known_home_of(stream)
+    savepoints = savepoints_folder(where, at.folder)
     sides = [side_of(where, savepoints, each) for each in (before, now)]
     from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
     with (
         working_spark(
-            "state", stream, master, f"starting Spark to compare two states of {stream}", where.data
+            "state", stream, at.master, f"starting Spark to compare two states of {stream}", where.data
         ) as spark,
         reading_state(spark),
     ):
@@ -171,10 +165,8 @@ def compare(  # noqa: PLR0913  one parameter per option
         for side in sides:
             if isinstance(side, RetainedBatch):
                 side.require_unchanged()
-    if as_json:
-        typer.echo(json.dumps({"before": name_side(sides[0]), "now": name_side(sides[1]), **asdict(found)}, indent=1))
-    else:
-        typer.echo("\n".join(_lines(sides, found)))
+    told = {"before": name_side(sides[0]), "now": name_side(sides[1]), **asdict(found)}
+    at.show(told, _lines(sides, found))
 
 
 def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:

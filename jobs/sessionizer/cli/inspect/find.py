@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Annotated, Final
 
@@ -10,7 +9,7 @@ import typer
 
 from sessionizer.cli.inspect.batch_state import BatchState, key_in_files
 from sessionizer.cli.inspect.words import moment, one_line, printable, session_lines, where_json
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.places import Options, Stream, shares
 from sessionizer.cli.terminal import working_spark
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
@@ -25,8 +24,10 @@ WITHIN_S: Final = 30.0
 _ROWS: Final = ("closed", "sessions", "quarantine", "late")
 
 
-def find(  # noqa: PLR0913  one parameter per option
+@shares("as_json", "streams", "home", "data", "master")
+def find(
     stream: Stream,
+    at: Options,
     *,
     key: Annotated[str | None, typer.Option(help="The open session of this key, and its last closed ones.")] = None,
     event: Annotated[str | None, typer.Option(help="The place where the event with this id went.")] = None,
@@ -36,32 +37,24 @@ def find(  # noqa: PLR0913  one parameter per option
             "--open", help="Look into the open sessions, if no driver answers: for an event with Spark, half a minute."
         ),
     ] = False,
-    as_json: AsJson = False,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Find the sessions of a key, or where an event went: a session, quarantine with its reason, or late events."""
     if key is None and event is None:
         raise InvalidSpec("--key", None, "Give --key or --event")
     if key is not None and event is not None:
         raise InvalidSpec("--event", event, "Omit it, because --key is given")
-    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    spec, where = at.spec_of(stream), at.home_of(stream)
     locations = where.table_locations(spec_in_force(where, spec).sink.path)
     if key is not None:
-        asked, lines = _ask(where, key, master, with_spark=with_open)
+        asked, lines = _ask(where, key, at.master, with_spark=with_open)
         found = find_key(stream, key, locations, asked, within_s=WITHIN_S)
     else:
         found, lines = find_event(stream, event or "", locations, within_s=WITHIN_S), []
         if with_open:
-            found["open"], lines = _look(where, lambda kept: kept.event(event or ""), master)
+            found["open"], lines = _look(where, lambda kept: kept.event(event or ""), at.master)
             lines = lines or ["it is in no open session"]
-    if as_json:
-        typer.echo(json.dumps(found, indent=1))
-        return
-    for line in [found["says"], *map(_line, [row for name in _ROWS for row in found.get(name, ())]), *lines]:
-        typer.echo(printable(line))
+    rows = (row for name in _ROWS for row in found.get(name, ()))
+    at.show(found, map(printable, [found["says"], *map(_line, rows), *lines]))
 
 
 def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -> tuple[JsonObject | None, list[str]]:

@@ -1,6 +1,5 @@
 """``sessionizer state``: the batches that a stream still keeps, and the open events after each."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +13,7 @@ from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry,
 from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
 from sessionizer.cli.inspect.batch_state import BatchState, compare, key_in_files
 from sessionizer.cli.inspect.words import moment, printable, size, table_text, where_json
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, stream_home
+from sessionizer.cli.places import Options, Stream, shares
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun, InvalidSpec
@@ -107,27 +106,24 @@ Batch = Annotated[int | None, typer.Option(help="A kept batch. Default: the newe
 
 
 @state.command()
-def show(  # noqa: PLR0913  one parameter per option
+@shares("as_json", "home", "data", "master")
+def show(
     stream: Stream,
+    at: Options,
     *,
     key: Annotated[str | None, typer.Option(help="Only the open sessions of this key, event by event.")] = None,
     group: Annotated[int | None, typer.Option(help="Only this key group, with its heaviest keys.", min=0)] = None,
     batch: Batch = None,
     heaviest: Annotated[int, typer.Option(help="Number of the heaviest groups and keys.", min=1)] = 10,
-    as_json: AsJson = False,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Show the open events after a batch: in all, of one key group, or of one key. The stream may run on."""
     if key is not None and group is not None:
         raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
-    where = stream_home(home, stream, data)
-    require_known_stream(where)
+    where = at.known_home_of(stream)
     found = find_retained_batch(where, batch)  # reports an error before Spark starts
     shown_lines = key_in_files(found, key) if key is not None else None
     if shown_lines is None:
-        with working_spark("state", stream, master, f"starting Spark to look into {stream}", where.data) as spark:
+        with working_spark("state", stream, at.master, f"starting Spark to look into {stream}", where.data) as spark:
             started = time.monotonic()
             kept = BatchState.of(spark, find_retained_batch(where, batch))
             found = kept.found
@@ -135,7 +131,7 @@ def show(  # noqa: PLR0913  one parameter per option
             found.require_unchanged()
             say(f"read in {time.monotonic() - started:.1f} s")
     shown, lines = shown_lines
-    typer.echo(json.dumps({**where_json(found), **shown}, indent=1) if as_json else printable("\n".join(lines)))
+    at.show({**where_json(found), **shown}, [printable("\n".join(lines))])
 
 
 state.command()(compare)
@@ -145,8 +141,10 @@ _NOTHING: Final = "–"
 
 
 @state.command()
-def timeline(  # noqa: PLR0913  one parameter per option
+@shares("as_json", "home", "data", "master")
+def timeline(
     stream: Stream,
+    at: Options,
     *,
     last: Annotated[int, typer.Option(help="Number of the newest batches.", min=1)] = 20,
     with_open: Annotated[
@@ -156,26 +154,16 @@ def timeline(  # noqa: PLR0913  one parameter per option
         ),
     ] = False,
     lineage: Annotated[str | None, typer.Option(help="Lineage. Default: the active one.")] = None,
-    as_json: AsJson = False,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
-    where = stream_home(home, stream, data)
-    require_known_stream(where)
+    where = at.known_home_of(stream)
     found = find_retained_batch(where, lineage=lineage)
     batches = [_count_files(found, batch) for batch in _batches(found)[-last:]]
     rows = _rows(where, found, batches)
-    held = _open(where, found, batches, master) if with_open else {}
-    if as_json:
-        told = [
-            {**asdict(batch), "rows": rows.get(batch.batch_id), "open": held.get(batch.batch_id)} for batch in batches
-        ]
-        typer.echo(json.dumps({"stream": stream, "lineage": found.lineage, "batches": told}, indent=1))
-        return
-    typer.echo(f"stream {stream}, lineage {found.lineage}")
-    typer.echo(_text(batches, rows, held, with_open=with_open))
+    held = _open(where, found, batches, at.master) if with_open else {}
+    told = [{**asdict(each), "rows": rows.get(each.batch_id), "open": held.get(each.batch_id)} for each in batches]
+    lines = [f"stream {stream}, lineage {found.lineage}", _text(batches, rows, held, with_open=with_open)]
+    at.show({"stream": stream, "lineage": found.lineage, "batches": told}, lines)
 
 
 def _batches(found: RetainedBatch) -> list[KeptBatch]:

@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from sessionizer.checkpoint.log_entries import source_kind
 from sessionizer.checkpoint.state_files import Operator
-from sessionizer.cli.places import AsJson, Master
+from sessionizer.cli.places import Options, shares
 from sessionizer.cli.terminal import working_spark
 from sessionizer.counts import count_text
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
@@ -239,16 +239,16 @@ def _group() -> None:
 
 
 @checkpoint.command("inspect")
+@shares("as_json", "master")
 def inspect_checkpoint(
     location: Annotated[str, typer.Argument(metavar="FOLDER-OR-URI", help="The query's checkpointLocation.")],
+    at: Options,
     *,
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every file of the state, not only those of the newest batch.")
     ] = False,
     rows: Annotated[bool, typer.Option("--rows", help="Also count the rows of the state, with Spark.")] = False,
     settings: Annotated[bool, typer.Option("--settings", help="Also show the pinned settings.")] = False,
-    as_json: AsJson = False,
-    master: Master = None,
 ) -> None:
     """Describe a checkpoint and its damage. If a query cannot go on with it, the exit code is 17."""
     from sessionizer.inspection.inspect import inspect  # noqa: PLC0415  fast --help
@@ -257,12 +257,9 @@ def inspect_checkpoint(
     found = inspect(folder, deep=deep)
     if found is None:
         raise InvalidSpec("FOLDER-OR-URI", location, "the checkpointLocation of a query: offsets, commits, metadata")
-    counts = _count_rows(found, master, folder) if rows else None
-    if as_json:
-        typer.echo(json.dumps({**found.to_json(), "rows": counts}, indent=1))
-    else:
-        lines = inspection_lines(found, counts, settings=settings)
-        typer.echo("\n".join([*lines, *finding_lines(found.findings)]))
+    counts = _count_rows(found, at.master, folder) if rows else None
+    lines = [*inspection_lines(found, counts, settings=settings), *finding_lines(found.findings)]
+    at.show({**found.to_json(), "rows": counts}, lines)
     if found.harmful:
         raise DamagedCheckpoint(found.checkpoint.files.location, found.harmful)
 

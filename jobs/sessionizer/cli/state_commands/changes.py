@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sessionizer.checkpoint.log_entries import read_begun_batch
-from sessionizer.cli.places import (  # read when a command line is built
-    Home,
-    Stream,
-    home_folder,
-    require_known_stream,
-    stream_spec,
-)
-from sessionizer.cli.savepoint_words import savepoints_folder
+from sessionizer.cli.places import Options, Stream, require_known_stream, savepoints_folder, shares
 from sessionizer.cli.state_commands.course import (
     By,
     CommandCourse,
@@ -118,7 +111,7 @@ class RestoreCourse(CommandCourse[Restore]):
         require_lineage(self.where)
         self.spec = approved_spec(self.where, self.pending)
         if self.spec is None and self.command.reads_file:
-            self.spec = stream_spec(self.shared.streams, self.shared.stream)
+            self.spec = self.shared.spec_of(self.shared.stream)
         if self.pending is not None:
             return True
         with self.held():
@@ -186,7 +179,7 @@ class OfFile(CommandCourse[Any]):
 
     def choose(self) -> None:
         """Read the file. Raises UnknownStream, DuplicateStream, InvalidSpec."""
-        self.spec = stream_spec(self.shared.streams, self.shared.stream)
+        self.spec = self.shared.spec_of(self.shared.stream)
 
 
 @dataclass(kw_only=True)
@@ -272,7 +265,7 @@ class ApplyCourse(OfFile):
 
     def needs_spark(self) -> bool:
         """Show the plan if that is all there is to do, and return whether it is not."""
-        self.spec = approved_spec(self.where, self.pending) or stream_spec(self.shared.streams, self.shared.stream)
+        self.spec = approved_spec(self.where, self.pending) or self.shared.spec_of(self.shared.stream)
         if self.pending is not None:
             return True
         command, shared = self.command, self.shared
@@ -380,9 +373,10 @@ class SeedCourse(OfFile):
         note_edited_file(self.where, self.spec)
 
 
-def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
+@shares("home")
+def promote(stream: Stream, at: Options, *, by: By = None) -> None:
     """Keep the stream's lineage, whatever its canary found or would find."""
-    where = StreamHome.of(home_folder(home), stream)
+    where = StreamHome.of(at.platform, stream)
     require_known_stream(where)
     typer.echo(promote_lineage(where, approver(by)))
 

@@ -11,23 +11,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import MISSING, dataclass, field, fields, replace
-from inspect import Parameter, Signature
+from dataclasses import dataclass, field, replace
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
 
 import typer
 
-from sessionizer.cli.places import (  # read when a command line is built
-    AsJson,
-    CommandLine,
-    Data,
-    Home,
-    Master,
-    Stream,
-    Streams,
-    home_folder,
-    stream_home,
-)
+from sessionizer.cli.places import CommandLine, Options, Stream, declare_parameters, option_parameters
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.control.execution import Step, StepRunner
@@ -80,7 +70,7 @@ Wait: TypeAlias = Annotated[float, typer.Option(help="Seconds to wait for the ru
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
+class Shared(Options):
     """Options that every command has. ``wait``: seconds. ``streams`` only if the command reads the stream's file."""
 
     stream: Stream
@@ -89,45 +79,33 @@ class Shared:
     ] = None
     wait: Wait = 300.0
     by: By = None
-    as_json: AsJson = False
-    streams: Streams = None
-    home: Home = None
-    data: Data = None
-    master: Master = None
+
+
+_SHARED: Final = ("approve", "wait", "by", "as_json", "streams", "home", "data", "master")
 
 
 def command_line(command: type[Command], run: Callable[[Any, Shared], None]) -> Callable[..., None]:
     """Return the function from which Typer builds the command line. It calls ``run`` with the typed command."""
 
     def call(**values: Any) -> None:
-        shared = {each.name: values.pop(each.name) for each in fields(Shared) if each.name in values}
+        shared = Shared(**{name: values.pop(name) for name in ("stream", *_SHARED) if name in values})
         repeated = {name: tuple(values[name] or ()) for name, each in command.options().items() if each.default == ()}
-        with note_pending(Shared(**shared)):
-            run(command(**{**values, **repeated}), Shared(**shared))
+        with note_pending(shared):
+            run(command(**{**values, **repeated}), shared)
 
-    parameters = {each.name: each for each in _parameters(command)}
     call.__name__ = call.__qualname__ = command.name
     call.__doc__ = command.__doc__
-    call.__annotations__ = {name: each.annotation for name, each in parameters.items()}
-    vars(call)["__signature__"] = Signature([*parameters.values()])
-    return call
+    return declare_parameters(call, [*_parameters(command)])
 
 
 def _parameters(command: type[Command]) -> Iterator[Parameter]:
-    hints: Mapping[str, Any] = get_type_hints(Shared, include_extras=True)
-    yield _keyword("stream", hints["stream"], MISSING)
+    yield from option_parameters(Shared, ["stream"])
     types = get_type_hints(command)
     for name, each in command.options().items():
         if each.flag is not None:
-            yield _keyword(name, _annotate(each, types[name]), each.default)
-    for shared in fields(Shared)[1:]:
-        if shared.name != "streams" or command.reads_spec:
-            yield _keyword(shared.name, hints[shared.name], shared.default)
-
-
-def _keyword(name: str, annotation: Any, default: Any) -> Parameter:  # noqa: ANN401  of any type
-    given = Parameter.empty if default is MISSING else None if default == () else default
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=annotation)
+            default = None if each.default == () else each.default
+            yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_annotate(each, types[name]))
+    yield from option_parameters(Shared, [name for name in _SHARED if name != "streams" or command.reads_spec])
 
 
 def _annotate(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
@@ -148,7 +126,7 @@ def note_pending(shared: Shared) -> Iterator[None]:
     except SessionizerError as error:
         is_told = hasattr(error, "__notes__") or isinstance(error, OperationPending)
         with suppress(SessionizerError):
-            home, now = StreamHome.of(home_folder(shared.home), shared.stream), epoch_ms()
+            home, now = StreamHome.of(shared.platform, shared.stream), epoch_ms()
             pending = None if is_told else pending_operation(home)
             found = find_unfinished_operation(home.name, pending, read_driver(home, now), now) if pending else None
             if pending and found:
@@ -178,7 +156,7 @@ class CommandCourse(ABC, Generic[Asked]):
     @classmethod
     def run(cls, command: Asked, shared: Shared, asked: OperationRecord | None = None) -> None:
         """Show the plan, or carry out the approved one."""
-        where = stream_home(shared.home, shared.stream, shared.data)
+        where = shared.home_of(shared.stream)
         if command.brings_release:
             command = replace(command, releases=other_release(where))
         course = cls(command=command, shared=shared, where=where, asked=asked, why=command.name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from sessionizer.cli.places import require_known_stream, stream_home
+from sessionizer.cli.places import require_known_stream
 from sessionizer.cli.state_commands.course import CommandCourse, Shared
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.control.execution import StepRunner
@@ -66,7 +66,7 @@ class EraseCourse(CommandCourse[Erase]):
         if not command.verify:
             super().run(command, shared, asked)
             return
-        cls(command=command, shared=shared, where=stream_home(shared.home, shared.stream, shared.data)).prove()
+        cls(command=command, shared=shared, where=shared.home_of(shared.stream)).prove()
 
     def prove(self) -> None:
         """Say in which files the people are, or where values are that were to be redacted. Raises StillThere."""

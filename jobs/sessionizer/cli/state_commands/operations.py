@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sessionizer.cli.places import Data, Home, Master, Stream, Streams, require_known_stream, stream_home
+from sessionizer.cli.places import Options, Stream, require_known_stream, shares
 from sessionizer.cli.state_commands.changes import COURSES
 from sessionizer.cli.state_commands.course import By, Shared, Wait, approver, note_pending
 from sessionizer.cli.terminal import say
@@ -37,21 +37,19 @@ from sessionizer.state.lineages.origin import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
 
 
-def carry_out(  # noqa: PLR0913  one parameter per option
+@shares("streams", "home", "data", "master")
+def carry_out(
     stream: Stream,
     operation: Annotated[str, typer.Argument(metavar="ID", help="Id of the request or of the operation.")],
+    at: Options,
     *,
     plan: Annotated[bool, typer.Option("--plan", help="Only make the plan, or show it. Carry out nothing.")] = False,
     wait: Wait = 300.0,
-    streams: Streams = None,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
 ) -> None:
     """Make the plan of a request, run an approved one, or resume an operation that was begun."""
-    shared = Shared(stream=stream, wait=wait, streams=streams, home=home, data=data, master=master)
+    shared = Shared(stream=stream, wait=wait, **vars(at))
     with note_pending(shared):
-        _carry_out(stream_home(home, stream, data), operation, shared, only_plan=plan)
+        _carry_out(shared.home_of(stream), operation, shared, only_plan=plan)
 
 
 def _carry_out(where: StreamHome, operation: str, shared: Shared, *, only_plan: bool) -> None:
@@ -85,10 +83,10 @@ def _carry_out(where: StreamHome, operation: str, shared: Shared, *, only_plan: 
     COURSES[type(command)].run(command, shared, found)
 
 
-def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:
+@shares("home", "data")
+def abandon(stream: Stream, at: Options, *, by: By = None) -> None:
     """Give up a restore, rescale, seed … that failed or was killed before its point of no return."""
-    where = stream_home(home, stream, data)
-    require_known_stream(where)
+    where = at.known_home_of(stream)
     given_up = _give_up(where, approver(by))
     typer.echo(given_up or f"no operation of stream {stream} is pending: there is nothing to abandon")
 
