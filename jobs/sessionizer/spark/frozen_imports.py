@@ -12,10 +12,7 @@ _HAVE_RUN: Final[set[str]] = set()
 
 
 def freeze_imports(function: str) -> None:
-    """Have the collector skip the objects that this process holds: once for each ``function``, when it has run.
-
-    A function imports some of its modules while it runs. A frozen object is still freed when no reference is left.
-    """
+    """Have the collector skip what this process holds: once for each ``function``, which may import while it runs."""
     if function not in _HAVE_RUN:
         _HAVE_RUN.add(function)
         gc.freeze()

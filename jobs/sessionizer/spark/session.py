@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-_JVM_ENDED: Final = "JAVA_GATEWAY_EXITED"
-"""PySpark's name for a JVM that ended before it could be reached."""
 EXACTNESS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -61,15 +58,12 @@ DELTA: dict[str, str] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-ROWS_TO_PYTHON: Final = 131_072
-"""Rows per Arrow batch on the way into Python: the fewer batches, the fewer blobs."""
 SMALL_ROW: Final = 16_384
 """Bytes of a row that counts as small: an Arrow batch of only the largest such rows still fits into its 2 GiB."""
-NO_LIMIT: Final = 2**31 - 1
-"""Limit of an Arrow batch in bytes that tells Spark not to weigh the batch after each row."""
 
 THROUGHPUT: dict[str, str] = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_TO_PYTHON),
+    # rows on the way into Python: the fewer batches, the fewer blobs
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     # a query without progress reports this often (ms) that it is idle: idle_after is measured with it
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
     # a query that is cut off has so long to end; by default it is waited for without end
@@ -103,21 +97,14 @@ BOUNDED_MEMORY: dict[str, str] = {
     # of the heap, for the row groups of all Parquet files that are being written: the rest of it is not theirs
     "spark.hadoop.parquet.memory.pool.ratio": "0.25",
 }
-"""Settings that bound the heap of a batch.
-
-With the emitted rows on disk (``sinks``), it does not grow with what it closes.
-"""
-
+"""Settings by which the heap of a batch does not grow with what it closes: emitted rows are on disk (``sinks``)."""
 
 PROMETHEUS: Final = "spark.metrics.conf.*.sink.prometheusServlet"
 """Spark's setting of the page ``/metrics/prometheus`` of a driver's UI."""
 
 
 def driver_metrics(stream: str) -> dict[str, str]:
-    """Return the settings by which a driver shows Spark's metrics to Prometheus, with the stream in their names.
-
-    By default the names begin with the application's id, and each driver would have metrics of its own.
-    """
+    """Return settings that show Spark's metrics to Prometheus by the stream's name, instead of the driver's id."""
     return {
         "spark.metrics.namespace": stream,
         f"{PROMETHEUS}.class": "org.apache.spark.metrics.sink.PrometheusServlet",
@@ -129,15 +116,14 @@ def driver_metrics(stream: str) -> dict[str, str]:
 def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
     """Have Spark not weigh Arrow batches of small rows, which takes a tenth of the executors' time."""
     if max_event_bytes <= SMALL_ROW:
-        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", NO_LIMIT)
+        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
 
 
 def class_path(master: str) -> dict[str, str]:
-    """Return the settings that give Spark our jars.
+    """Return the settings that give Spark our jars. On one machine they are on the class path of each JVM.
 
-    On one machine they are on the class path of each JVM (``local-cluster`` has several). ``spark.jars`` would copy
-    them for every session, and every streaming query is a session. Spark also closes the class loader of an old session
-    with a query of a new one still in it.
+    ``spark.jars`` would copy them for every session, and every streaming query is a session. Spark also closes the
+    class loader of an old session with a query of a new one still in it.
     """
     if is_local_master(master):
         return {f"spark.{process}.extraClassPath": f"{jar_folder()}/*" for process in ("driver", "executor")}
@@ -179,7 +165,11 @@ def spark_session(
     spark = _started(conf, own=master is not None)
     if master is None:
         _fill_in_local_settings(spark, local_data=local_data)
-    _silence_python_logs()
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  the version check must come first
+
+    # PySpark's own log of the errors it raises is JSON with the JVM's whole stack
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
 
@@ -193,7 +183,6 @@ def _take_scratch(*, own: bool) -> None:
 
 
 def _started(conf: SparkConf, *, own: bool) -> SparkSession:
-    """Start or find the session. ``own``: whether this process starts its JVM."""
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  the version check must come first
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -202,7 +191,7 @@ def _started(conf: SparkConf, *, own: bool) -> SparkSession:
             start_context(conf)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkRuntimeError as error:
-        if error.getCondition() == _JVM_ENDED:
+        if error.getCondition() == "JAVA_GATEWAY_EXITED":  # it ended before it could be reached
             raise JvmNotStarted from error
         raise
 
@@ -228,14 +217,6 @@ def _local_settings(*, local_data: bool) -> dict[str, str]:
     return {**session_settings(), **(local_checkpoint_settings() if local_data else {})}
 
 
-def _silence_python_logs() -> None:
-    """Turn off PySpark's own log of the errors it raises, which is JSON with the JVM's whole stack."""
-    from pyspark.logger import PySparkLogger  # noqa: PLC0415  the version check must come first
-
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-
-
 def _let_local_workers_import_us() -> None:
     roots = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     root = str(PACKAGE.parent)
@@ -255,10 +236,7 @@ def check_client_version() -> None:
 
 
 def noting(spark: SparkSession, note: str) -> AbstractContextManager[None]:
-    """Return a context whose commits have ``note`` in the tables' history, such as ``restore`` and an id.
-
-    By that it is known as a change of ours.
-    """
+    """Return a context whose commits have ``note`` in the tables' history, by which they are known as ours."""
     return temporary_settings(spark, {"spark.databricks.delta.commitInfo.userMetadata": note})
 
 

@@ -31,9 +31,8 @@ from sessionizer.state.commands.steps import PointOfNoReturn
 def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
     """Roll back to the lineage before if the active one failed its canary and the user approved a rollback.
 
-    A user may promote the lineage meanwhile, because Spark takes long to start. Then it is kept.
-
-    Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
+    A user may promote the lineage meanwhile, because Spark takes long to start. Then it is kept. Raises NoWayBack,
+    EventsGone and other errors that end a rollback. Then a user has to decide.
     """
     pending, canary = pending_operation(home), canary_of_active(home)
     is_begun = pending is not None and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY)
@@ -50,9 +49,8 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
         runner = CanaryRollbackRunner(spark=spark, home=home, say=say, command=Rollback())
         record = pending or _approve_rollback(runner)
         try:
-            with RunReporter(
-                lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say
-            ):
+            run = record.verb, record.id, record.begun_at, record.lineage_from
+            with RunReporter(lambda: command_run(home, *run), say):
                 done = execute(Operation(home, record, lease.check, is_transient_failure), runner)
         except StreamMovedOn as promoted:
             say(f"no rollback: {promoted.cause}")
@@ -69,12 +67,11 @@ class CanaryRollbackRunner(RollbackRunner):
 
     def run(self, step: Step, operation: Operation) -> str | None:
         """Run a step. Raises StreamMovedOn, before a row is deleted, if the lineage was promoted meanwhile."""
-        if isinstance(step, PointOfNoReturn):
-            record = operation.record
-            canary = read_canary(self.home, record.lineage_from)
-            if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
-                cause = f"{canary.by} promoted lineage {record.lineage_from}"
-                raise StreamMovedOn(self.home.name, record.digest, cause)
+        record = operation.record
+        canary = read_canary(self.home, record.lineage_from) if isinstance(step, PointOfNoReturn) else None
+        if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
+            cause = f"{canary.by} promoted lineage {record.lineage_from}"
+            raise StreamMovedOn(self.home.name, record.digest, cause)
         return super().run(step, operation)
 
 

@@ -32,31 +32,10 @@ from sessionizer.home.local_files import Reserve
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import PLAIN_SPARK, is_local_master, plain
-from sessionizer.lineage.active import (
-    DRAINED_FILE,
-    active_lineage,
-    begin_drain,
-    claim_data,
-    end_drain,
-    require_no_history,
-    require_not_drained,
-    require_own_data,
-    require_own_home,
-    start_lineage,
-)
+from sessionizer.lineage import active, fingerprint
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
 from sessionizer.lineage.canary.canary_watch import CanaryWatch
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
-from sessionizer.lineage.fingerprint import (
-    JAVA,
-    SPARK,
-    present_fingerprint,
-    read_fingerprint,
-    require_checkpoint,
-    require_readable_lineage,
-    require_same_engine,
-    write_fingerprint,
-)
 from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers, words_of_this_jvm
@@ -105,19 +84,16 @@ class DriverLoop:
         self._report = RunReporter(lambda: driver_run(home, self._spec, self._heartbeat.beat), say)
 
     def run(self) -> tuple[ExitOutcome, int | None]:
-        """Run to the end, and return how it ended and the last batch, if any.
-
-        Raises the error that ended it otherwise.
-        """
+        """Run to the end. Return how it ended and the last batch, if any, or raise the error that ended it."""
         with self._report:
             return self._live()
 
     def _live(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
         with self._heartbeat.keep_beating():
-            local_data = is_local(self._home.data)
-            name, metrics = self._spec.name, driver_metrics(self._spec.name)
-            spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
+            local_data, metrics = is_local(self._home.data), driver_metrics(self._spec.name)
+            name = f"sessionizer {self._spec.name}"
+            spark = spark_session(name, self._options.master, metrics, local_data=local_data)
             self._signals.take_over()
             self._heartbeat.note_start_progress()
             self._prepared = self._prepare_query(spark)
@@ -130,7 +106,7 @@ class DriverLoop:
             self._say(self._canary.line(self._prepared.batch_log.life))
         self._say(f"query starts: lineage {self._prepared.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         if self._must_stop():
-            self._gate.close()  # asked to while Spark was starting
+            self._gate.closed = True  # asked to while Spark was starting
         else:
             self._run_to_end(self._end_condition())
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
@@ -153,16 +129,18 @@ class DriverLoop:
             self._say(f"{PLAIN_SPARK}=1: nothing private of Spark or Delta is used, which is slower")
         check_reachable(self._spec.source)
         require_folder(self._home, self._spec.source)
-        lineage = active_lineage(self._home)
+        lineage = active.active_lineage(self._home)
         self._tables = TableCheck(self._home, self._spec, lineage, self._options.accept_tables, self._say)
         self._tables.check_files()
-        known = None if lineage is None else read_fingerprint(self._home, lineage)
+        known = None if lineage is None else fingerprint.read_fingerprint(self._home, lineage)
         # parsing the deciding code takes a second, in which this thread waits for the JVM
-        threading.Thread(target=present_fingerprint, kwargs={"known": known}, name="code-digest", daemon=True).start()
+        threading.Thread(
+            target=fingerprint.present_fingerprint, kwargs={"known": known}, name="code-digest", daemon=True
+        ).start()
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare_query(self, spark: SparkSession) -> PreparedQuery:
-        home, spec, lineage = self._home, self._spec, active_lineage(self._home)
+        home, spec, lineage = self._home, self._spec, active.active_lineage(self._home)
         if not is_local_master(spark.sparkContext.master or ""):
             require_fit_executors(spark, home.data)
             self._heartbeat.note_start_progress()
@@ -180,7 +158,7 @@ class DriverLoop:
             self._tables.require_known()
         spark.streams.addListener(self._listener)
         if lineage is None:
-            lineage = start_lineage(home, spec=self._running.new_record())
+            lineage = active.start_lineage(home, spec=self._running.new_record())
         else:
             note_spec(home, lineage, self._running)
         delete_open_sessions(spark, home, (spec.sink.path, lineage) if self._shows_open else None)
@@ -214,7 +192,10 @@ class DriverLoop:
 
     def _run_to_end(self, until: Until) -> None:
         has_begun = read_begun_batch(self._home.checkpoint(self._prepared.lineage)) is not None
-        if has_begun and self._needs_waking(until):
+        # a first batch tells a resuming driver its watermark. On the wall clock, a driver that ends by itself closes
+        # with it the sessions that are over by now
+        quiet, timed = self._housekeeping.follows_a_quiet_source, self._spec.rules.clock.has_watermark
+        if has_begun and (quiet if until is Until.STOPPED else not timed):
             punctuation.wake(self._home.punctuations(self._prepared.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.STOPPED or self._gate.closed:
@@ -226,26 +207,19 @@ class DriverLoop:
         elif self._shows_open:
             self._run_query(until_caught_up=True)
 
-    def _needs_waking(self, until: Until) -> bool:
-        # a first batch tells a resuming driver its watermark. On the wall clock, a driver that ends by itself closes
-        # with it the sessions that are over by now
-        if until is Until.STOPPED:
-            return self._housekeeping.follows_a_quiet_source
-        return not self._spec.rules.clock.has_watermark
-
     def _drain_lineage(self) -> None:
         lineage = self._prepared.lineage
-        begin_drain(self._home, lineage)
+        active.begin_drain(self._home, lineage)
         self._say(f"draining lineage {lineage}: every session is closed now, and later events would be late")
         punctuation.drain(self._home.punctuations(lineage))
         self._run_query(until_caught_up=True)
         if not self._gate.closed:
-            end_drain(self._home, lineage)
+            active.end_drain(self._home, lineage)
             self._say(f"stream {self._home.name} is drained and over: no later run can resume it")
 
     def _end_condition(self) -> Until:
         """Choose when to end. A drain that was begun is finished, whatever the options say."""
-        if DRAINED_FILE.of(self._home, self._prepared.lineage).require() is not None:
+        if active.DRAINED_FILE.of(self._home, self._prepared.lineage).require() is not None:
             self._say("a drain was begun and cut short: it is finished now")
             return Until.DRAINED
         return self._options.until
@@ -286,8 +260,7 @@ class DriverLoop:
             beat = self._heartbeat.beat
             if beat.batch_id is not None:
                 self._report.note_progress(beat.lineage)
-            line = self._progress.line(beat, epoch_ms())
-            if line is not None:
+            if (line := self._progress.line(beat, epoch_ms())) is not None:
                 self._say(line)
             self._housekeeping.do(query)
             self._judge(query)
@@ -301,17 +274,13 @@ class DriverLoop:
         self._judge(query)
 
     def _judge(self, query: StreamingQuery) -> None:
-        """Judge a canary by the batches since the last look. Raises LineageUnfit, LineageLeft.
-
-        A query whose lineage fails ends as a stopped one does.
-        """
+        """Judge a canary by the batches since the last look. If it fails, stop, and raise LineageUnfit, LineageLeft."""
         try:
-            line = None if self._canary is None else self._canary.judge_batches(self._prepared.batch_log)
+            if self._canary is not None and (line := self._canary.judge_batches(self._prepared.batch_log)) is not None:
+                self._say(line)
         except (LineageUnfit, LineageLeft):
             self._watch.stop(self._prepared.spark, query, self._say)
             raise
-        if line is not None:
-            self._say(line)
 
 
 def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
@@ -331,12 +300,14 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
         with StopSignals() as signals:
             roll_back_if_due(home, lease, options, say)
             require_no_operation(home)
-            require_not_drained(home)
-            _require_readable(home)
+            active.require_not_drained(home)
+            if (lineage := active.active_lineage(home)) is not None:
+                fingerprint.require_readable_lineage(home, lineage)
+                fingerprint.require_same_engine(home, lineage)
             require_release(home, file)
-            _prepare_data(home)
+            _prepare_data(home, lineage)
             running = choose_spec(home, file, apply=options.apply)
-            require_own_home(home, running.spec.sink.path)
+            active.require_own_home(home, running.spec.sink.path)
             driver = DriverLoop(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
     except BaseException as error:
@@ -361,29 +332,21 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
 
 def _note_fingerprint(spark: SparkSession, home: StreamHome, lineage: str) -> None:
     """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
-    versions = {SPARK: spark.version, JAVA: jvm_version(spark)}
-    now = present_fingerprint(versions, read_fingerprint(home, lineage))
+    versions = {fingerprint.SPARK: spark.version, fingerprint.JAVA: jvm_version(spark)}
+    now = fingerprint.present_fingerprint(versions, fingerprint.read_fingerprint(home, lineage))
     settings = read_pinned_settings(home.checkpoint(lineage))
-    write_fingerprint(home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(home)))
+    fingerprint.write_fingerprint(home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(home)))
 
 
-def _require_readable(home: StreamHome) -> None:
-    lineage = active_lineage(home)
-    if lineage is not None:
-        require_readable_lineage(home, lineage)
-        require_same_engine(home, lineage)
-
-
-def _prepare_data(home: StreamHome) -> None:
+def _prepare_data(home: StreamHome, lineage: str | None) -> None:
     """Prepare the stream's data. The checkpoint of the active lineage must be there before a folder is made."""
-    lineage = active_lineage(home)
     if lineage is not None:
-        require_checkpoint(home, lineage)
+        fingerprint.require_checkpoint(home, lineage)
     home.prepare_data()
-    require_own_data(home)
+    active.require_own_data(home)
     if lineage is None:
-        require_no_history(home)
-    claim_data(home)
+        active.require_no_history(home)
+    active.claim_data(home)
 
 
 def _acquire_lease(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:

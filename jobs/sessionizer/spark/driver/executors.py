@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED: Final = ("sessionizer", "pyarrow", "pandas", "numpy", "google.protobuf")
-"""Packages that Python imports on an executor."""
 UNFIT: Final = (
     (re.compile(r"\[PYTHON_VERSION_MISMATCH\][^\n]*?version: ([\d.]+)"), "their Python is {}, the driver's is {here}"),
     (re.compile(r'Cannot run program "([^"]+)"'), "they have no program {}"),
@@ -48,10 +47,7 @@ UNWRITABLE: Final = re.compile(r"([^\n]*(?:Permission denied|Read-only file syst
 
 
 def require_fit_executors(spark: SparkSession, data: DataPath) -> None:
-    """Raise ExecutorsUnfit if executors lack a package, have another Python, or cannot write where the driver reads.
-
-    Asks those that have come by now. ``data`` is the stream's existing folder of data.
-    """
+    """Raise ExecutorsUnfit if those here by now lack a package, have another Python, or cannot write to ``data``."""
     tasks = spark.sparkContext.defaultParallelism
     with _unfit(UNFIT):
         for host, lacking in spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_question()).collect():
@@ -86,8 +82,7 @@ def _require_shared(spark: SparkSession, data: DataPath) -> None:
     try:
         with _unfit(((UNWRITABLE, "{}"),)):
             spark.range(0, tasks, 1, tasks).write.parquet(uri_of(place))
-            found = sum(name.startswith("part-") for name in list_names(place))
-            if found < tasks:
+            if sum(name.startswith("part-") for name in list_names(place)) < tasks:
                 raise ExecutorsUnfit(f"what they write to {uri_of(data)} is not there for the driver")
     finally:
         with suppress(OSError):
@@ -101,8 +96,7 @@ def _unfit(signs: Iterable[tuple[re.Pattern[str], str]]) -> Iterator[None]:
         yield
     except (PySparkException, JavaError) as error:
         for sign, told in signs:
-            found = sign.search(str(error))
-            if found is not None:
+            if (found := sign.search(str(error))) is not None:
                 raise ExecutorsUnfit(told.format(found[1].strip(), here=HERE)) from error
 
 
@@ -112,12 +106,17 @@ ENDED_WITHIN_S: Final = 30.0
 
 @contextmanager
 def start_python_workers(spark: SparkSession) -> Iterator[None]:
-    """Start the workers, and ask for the JVM's version, while the block runs.
+    """Start the workers, and ask for the JVM's version, while the block runs, which ends when they have started.
 
-    A failure is harmless, because the first batch starts them then. Ends when they have started, because a Spark
-    that is stopped under a job fills the log with complaints.
+    A Spark that is stopped under a job fills the log. A failure is harmless, because the first batch starts them then.
     """
-    thread = threading.Thread(target=_run_once, args=(spark,), name="python-start", daemon=True)
+
+    def run_once() -> None:
+        with suppress(PySparkException, JavaUnreachable, OSError):
+            spark.range(1).mapInArrow(_pass_on, "id bigint").collect()
+            jvm_version(spark)
+
+    thread = threading.Thread(target=run_once, name="python-start", daemon=True)
     thread.start()
     try:
         yield
@@ -125,18 +124,10 @@ def start_python_workers(spark: SparkSession) -> Iterator[None]:
         thread.join(ENDED_WITHIN_S)
 
 
-def _run_once(spark: SparkSession) -> None:
-    with suppress(PySparkException, JavaUnreachable, OSError):
-        spark.range(1).mapInArrow(_pass_on, "id bigint").collect()
-        jvm_version(spark)
-
-
 def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-ENDS_WITHIN_S: Final = 2.0
-"""Seconds in which a JVM that no longer answers ends."""
 LAST_BYTES: Final = 256 * 1024
 _WORDS: Final = re.compile(
     # not in a message about an executor's task, in which it does not begin the line
@@ -149,16 +140,12 @@ def words_of_this_jvm() -> str | None:
     """Return the JVM's message about its memory, None if it gave none."""
     log = BoundedLog.from_environment(os.environ)
     printed = None if log is None else find_memory_message(log.path)
-    if printed is not None:
-        return printed
-    return "java.lang.OutOfMemoryError" if exit_code_of_jvm(ENDS_WITHIN_S) == ENDED_WITHOUT_MEMORY else None
+    # a JVM that no longer answers ends within two seconds
+    return printed or ("java.lang.OutOfMemoryError" if exit_code_of_jvm(2.0) == ENDED_WITHOUT_MEMORY else None)
 
 
 def find_memory_message(log: Path) -> str | None:
-    """Return the message about exhausted memory at the end of a driver's ``log``.
-
-    None if it has none or is unreadable.
-    """
+    """Return the message about exhausted memory at the end of a driver's ``log``, None without one."""
     try:
         with log.open("rb") as opened:
             opened.seek(max(0, log.stat().st_size - LAST_BYTES))

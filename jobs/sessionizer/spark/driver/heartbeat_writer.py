@@ -8,14 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-    StreamingQueryProgress,
-)
+from pyspark.sql.streaming import listener
 
 from sessionizer.control.history.files import HistoryWriter
 from sessionizer.control.history.sample import Sample
@@ -40,8 +33,10 @@ from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.sinks.write import BatchCounts
 
 BEAT_EVERY_S: Final = 3.0
-_PLANNING: Final = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit")
-_COMMITTING: Final = ("commitOffsets", "commitBatch")
+_DURATIONS: Final = {
+    "plan": ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit"),
+    "commit": ("commitOffsets", "commitBatch"),
+}
 """Names of Spark's durations that make up a phase of our history."""
 
 
@@ -80,10 +75,7 @@ class BatchHistory(HistoryWriter):
         written = self._written or Sample(at=0)
         ended_at, self._written, self._ended_at = self._ended_at, None, beat.at
         batch_ms = beat.batch_ms or 0
-        phases = {
-            "plan": sum(spark_ms.get(name, 0) for name in _PLANNING),
-            "commit": sum(spark_ms.get(name, 0) for name in _COMMITTING),
-        }
+        phases = {phase: sum(spark_ms.get(name, 0) for name in names) for phase, names in _DURATIONS.items()}
         batch = replace(
             written,
             at=beat.at,
@@ -105,15 +97,10 @@ class BatchHistory(HistoryWriter):
 
 
 def group_times(counts: BatchCounts, loads: Mapping[int, GroupLoad]) -> tuple[GroupTime, ...]:
-    """Return the time of each key group in a batch, given the ``loads`` of all groups after it.
-
-    A group may have been called twice.
-    """
-    took, merged, found = Counter[int](), set[int](), []
-    for group, report in counts.open_in_groups:
+    """Return the time of each key group in a batch, given the ``loads`` of all groups after it."""
+    took, merged, found = Counter[int](), {group for group, report in counts.open_in_groups if report.merged}, []
+    for group, report in counts.open_in_groups:  # a group may have been called twice
         took[group] += report.load.took_ms
-        if report.merged:
-            merged.add(group)
     for group, ms in took.items():
         load = loads.get(group, NO_LOAD)
         largest: list[tuple[str | None, int]] = [*load.heaviest, (None, 0), (None, 0)]
@@ -158,18 +145,13 @@ class HeartbeatWriter:
         A source whose rows are all refused or late has data without end, and batches may run without a pause. So a
         running batch is assumed to be like the one before, for as long as that one took.
         """
-        beat = self.beat
         if not status["isTriggerActive"]:
             return not (status["isDataAvailable"] and self.brought_events)
-        if self.brought_events or beat.batch_at is None or beat.batch_ms is None:
-            return False
-        return now - beat.batch_at <= beat.batch_ms
+        at, took_ms = self.beat.batch_at, self.beat.batch_ms
+        return not self.brought_events and at is not None and took_ms is not None and now - at <= took_ms
 
     def update(self, **changes: Any) -> None:
-        """Beat with these fields changed.
-
-        A driver that lost its lease is silent, because the beat is its successor's.
-        """
+        """Beat with these fields changed, unless the lease is lost, because the beat is the successor's then."""
         with self._lock, suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
             self.beat = replace(self.beat, at=epoch_ms(), **changes)
             self._lease.check()
@@ -180,10 +162,7 @@ class HeartbeatWriter:
         self.update(progress_at=epoch_ms(), **changes)
 
     def keep_beating(self, *, works: bool = False) -> AbstractContextManager[None]:
-        """Return a block that the driver cannot leave, such as the start of Spark, in which it beats on.
-
-        ``works``: the step has no batches and takes as long as it takes, so it is no start that hangs.
-        """
+        """Beat on in a block such as the start of Spark. ``works``: it takes as long as it takes, and is no start."""
 
         def beat() -> None:
             self.update(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
@@ -203,7 +182,7 @@ class HeartbeatWriter:
         self._times = group_times(counts, open_sessions.loads)
         self.history.note_written(counts, open_sessions)
         with self._lock:
-            beat = self.beat
+            beat, version = self.beat, counts.versions.get(rows.SESSIONS)
             self.brought_events = bool(counts.admitted)
             if self.brought_events:
                 self._events_at = epoch_ms()
@@ -212,7 +191,7 @@ class HeartbeatWriter:
                 late=(beat.late or 0) + counts[rows.LATE],
                 quarantined=(beat.quarantined or 0) + counts[rows.QUARANTINE],
                 sessions_rows=(beat.sessions_rows or 0) + counts[rows.SESSIONS],
-                sessions_version=beat.sessions_version if counts.sessions_version is None else counts.sessions_version,
+                sessions_version=beat.sessions_version if version is None else version,
                 open_keys=open_sessions.total,
                 heaviest_group=heaviest,
                 heaviest_group_bytes=held,
@@ -220,7 +199,7 @@ class HeartbeatWriter:
                 open_ages=load.ages,
             )
 
-    def note_batch(self, progress: StreamingQueryProgress) -> None:
+    def note_batch(self, progress: listener.StreamingQueryProgress) -> None:
         """Beat after a committed batch."""
         now = epoch_ms()
         self.reports += 1
@@ -260,7 +239,7 @@ class HeartbeatWriter:
         return Phase.STOPPING if self.beat.phase is Phase.STOPPING else phase
 
 
-class ProgressListener(StreamingQueryListener):
+class ProgressListener(listener.StreamingQueryListener):
     """A listener that passes on Spark's events about a driver's queries."""
 
     def __init__(self, heartbeat: HeartbeatWriter) -> None:
@@ -268,28 +247,24 @@ class ProgressListener(StreamingQueryListener):
         self._ended = set[str]()
         self._heard = threading.Condition()
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+    def onQueryStarted(self, event: listener.QueryStartedEvent) -> None:
         """Ignore it: the first beat comes with the first batch, until then the driver is starting."""
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+    def onQueryProgress(self, event: listener.QueryProgressEvent) -> None:
         """Report a committed batch."""
         self._heartbeat.note_batch(event.progress)
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+    def onQueryIdle(self, event: listener.QueryIdleEvent) -> None:
         """Report a trigger that found nothing to do."""
         self._heartbeat.note_idle()
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+    def onQueryTerminated(self, event: listener.QueryTerminatedEvent) -> None:
         """Note it as the last event of its query."""
         with self._heard:
             self._ended.add(str(event.runId))
             self._heard.notify_all()
 
     def wait_for_end(self, run_id: str, within_s: float) -> None:
-        """Wait for the last event of an ended query, but no longer than ``within_s``.
-
-        Spark reports a little later than the query ends. If this process is gone by then, Spark prints a Java stack
-        trace for each event, and the last batch is in no history.
-        """
+        """Wait for an ended query's last event. Without it the last batch is in no history, and Spark prints stacks."""
         with self._heard:
             self._heard.wait_for(lambda: run_id in self._ended, within_s)

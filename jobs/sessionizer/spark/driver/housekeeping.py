@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -34,14 +35,11 @@ RETRY_AFTER_MS: Final = MINUTE
 
 
 class PunctuationRemoval:
-    """Removal of the punctuations in ``folder`` that the query with this ``checkpoint`` has read.
-
-    ``say`` takes a line of text. ``keep``: number of committed batches whose punctuations stay.
-    """
+    """Removal of the punctuations in ``folder`` that the query read, except those of the ``keep`` newest batches."""
 
     def __init__(self, folder: DataPath, checkpoint: DataPath, say: Callable[[str], None], keep: int = KEPT) -> None:
-        self._folder, self._checkpoint, self._say, self._keep = folder, checkpoint, say, keep
-        self._taken = self._left_behind()
+        self._left_behind = partial(TakenPunctuations.left_behind, folder, checkpoint, keep)
+        self._taken, self._say = self._left_behind(), say
         self._failed_at: int | None = None
 
     def is_due(self, committed: int | None) -> bool:
@@ -63,9 +61,6 @@ class PunctuationRemoval:
             self._failed_at = epoch_ms()
             self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
 
-    def _left_behind(self) -> TakenPunctuations:
-        return TakenPunctuations.left_behind(self._folder, self._checkpoint, self._keep)
-
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
 FOLDER_EVERY_MS: Final = MINUTE
@@ -74,10 +69,7 @@ STORE_WITHIN_S: Final = 5.0
 
 
 class Housekeeping:
-    """Housekeeping of the driver of ``prepared``. The driver ends by itself unless ``until`` is STOPPED.
-
-    ``say`` takes a line of text.
-    """
+    """Housekeeping of the driver of ``prepared``. The driver ends by itself unless ``until`` is STOPPED."""
 
     def __init__(self, prepared: PreparedQuery, until: Until, say: Callable[[str], None]) -> None:
         self._prepared, self._heartbeat, self._say = prepared, prepared.heartbeat, say
@@ -118,7 +110,9 @@ class Housekeeping:
         warning = "; ".join(warnings) or None
         if warning != self._heartbeat.beat.warning:
             self._heartbeat.update(warning=warning)
-        self._rehearse(query)
+        is_time = self._rehearsal is not None and self._rehearsal.is_due(self._prepared.batch_log.added)
+        if self._rehearsal is not None and is_time and self._heartbeat.is_caught_up(epoch_ms(), query.status):
+            self._rehearsal.begin()
         self._positions.look()
         self._lookups.look()
         self._tell_of_late_backlog()
@@ -144,8 +138,8 @@ class Housekeeping:
 
     def _is_store_due(self) -> bool:
         is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder
-        is_table_due = self._changes.is_due or self._is_snapshot_due()
-        return is_folder_due or is_table_due or self._removal.is_due(self._heartbeat.beat.batch_id)
+        is_removal_due = self._removal.is_due(self._heartbeat.beat.batch_id)
+        return is_folder_due or is_removal_due or self._changes.is_due or self._is_snapshot_due()
 
     def _look_at_store(self) -> None:
         self._removal.remove(self._heartbeat.beat.batch_id)
@@ -155,20 +149,17 @@ class Housekeeping:
 
     def _is_snapshot_due(self) -> bool:
         """Whether it is time for a snapshot of the open sessions, and rows came or sessions ended since the last."""
-        is_time = self._show_every_ms is not None and epoch_ms() >= self._next_snapshot
-        return is_time and self._shown != self._figures()
+        life, is_time = self._prepared.batch_log.life, epoch_ms() >= self._next_snapshot
+        return self._show_every_ms is not None and is_time and self._shown != (life.read, life.sessions)
 
     def _ask_for_snapshot(self) -> None:
         if self._show_every_ms is None or not self._is_snapshot_due():
             return
-        shown = self._figures()
+        life = self._prepared.batch_log.life
+        shown = life.read, life.sessions
         with suppress(StoreUnreachable, ControlUnreachable):  # the next look asks again
             punctuation.show_open_sessions(self._punctuations)
             self._next_snapshot, self._shown = epoch_ms() + self._show_every_ms, shown
-
-    def _figures(self) -> tuple[int, int]:
-        life = self._prepared.batch_log.life
-        return life.read, life.sessions
 
     def _announce_timeouts(self) -> None:
         if self._timeouts is None or epoch_ms() < self._next_timeouts:
@@ -190,17 +181,9 @@ class Housekeeping:
         if self._lineage is None or log.added <= self._late_told:
             return
         self._late_told = log.added
-        line = describe_late_backlog(self._lineage, log.first, epoch_ms())
-        if line is not None:
+        if (line := describe_late_backlog(self._lineage, log.first, epoch_ms())) is not None:
             self._lineage = None
             self._say(f"{line}. To read it in that order, run `{backfill_command(self._prepared.home.name)}`")
-
-    def _rehearse(self, query: StreamingQuery) -> None:
-        rehearsal = self._rehearsal
-        if rehearsal is None or not rehearsal.is_due(self._prepared.batch_log.added):
-            return
-        if self._heartbeat.is_caught_up(epoch_ms(), query.status):
-            rehearsal.begin()
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
         if self._idle is None or self._waking.is_busy:
@@ -228,8 +211,6 @@ class Housekeeping:
 
 AFTER_BATCHES: Final = 10
 """Batches before the rehearsal: the first have code of their own to compile, and a driver that ends soon needs none."""
-ENDED_WITHIN_S: Final = 30.0
-_COMMITS: Final = 2
 
 
 class Rehearsal:
@@ -250,7 +231,7 @@ class Rehearsal:
 
     def end(self) -> None:
         """Return when no part of it runs, because Spark must not be stopped under a job."""
-        self._work.end(ENDED_WITHIN_S)
+        self._work.end(30.0)
 
     def _checkpoint(self) -> None:
         # a failure is harmless: the first real checkpoint is then as slow as without a rehearsal
@@ -266,5 +247,5 @@ def rehearse_checkpoint(spark: SparkSession, location: str) -> None:
     shape = replace(shape, properties={**shape.properties, "delta.checkpointInterval": "1"})
     ensure_table(spark, shape, location)
     row = spark.range(1).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in shape.columns))
-    for version in range(_COMMITS):
+    for version in (0, 1):
         write_once(row, location, Transaction("rehearsal", version), lambda: None)

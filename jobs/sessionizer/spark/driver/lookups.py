@@ -34,10 +34,7 @@ from sessionizer.stream_spec.document.source import KafkaSource
 
 
 class BackgroundWork:
-    """Work of one kind, one piece at a time. ``name``: of the thread.
-
-    An error that a piece does not handle ends the piece alone. Python prints it into the driver's log.
-    """
+    """Work of one kind, one piece at a time, on a thread. An error that a piece does not handle ends only the piece."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -62,8 +59,6 @@ class BackgroundWork:
 
 EVENTS_SHOWN: Final = 100
 """Newest events of a session in an answer."""
-ERROR_SHOWN: Final = 300
-ANSWERED_WITHIN_S: Final = 30.0
 
 
 class Lookups:
@@ -71,8 +66,7 @@ class Lookups:
 
     def __init__(self, prepared: PreparedQuery) -> None:
         self._prepared, self._home = prepared, prepared.home
-        self._every_ms = look_every_ms(self._home)
-        self._next = 0
+        self._every_ms, self._next = look_every_ms(self._home), 0
         self._work = BackgroundWork("lookup")
 
     def look(self) -> None:
@@ -88,7 +82,7 @@ class Lookups:
 
     def end(self) -> None:
         """Return when no part of it runs, because Spark must not be stopped under a job."""
-        self._work.end(ANSWERED_WITHIN_S)
+        self._work.end(30.0)
 
     def _begin(self, name: str, now: int) -> bool:
         """Begin to answer the question of this name. Remove a file whose asker is gone."""
@@ -107,28 +101,22 @@ class Lookups:
         return True
 
     def _answer(self, name: str, question: Question) -> None:
-        with suppress(SessionizerError, OSError):
-            ANSWER_FILE.of(self._home, name).write(self._find(question.key))
-
-    def _find(self, key: str) -> Answer:
         try:
             found = find_retained_batch(self._home)
-            group, sessions = read_sessions_of(self._prepared.spark, found, key)
+            group, sessions = read_sessions_of(self._prepared.spark, found, question.key)
+            answer = Answer(
+                at=epoch_ms(),
+                key=question.key,
+                lineage=found.lineage,
+                batch_id=found.batch_id,
+                watermark_ms=found.watermark_ms,
+                key_group=group,
+                sessions=tuple({**session, "events": session["events"][-EVENTS_SHOWN:]} for session in sessions),
+            )
         except Exception as error:  # noqa: BLE001  the answer tells it, and the stream goes on
-            return Answer(at=epoch_ms(), key=key, error=redact_and_cut(str(error), ERROR_SHOWN))
-        return Answer(
-            at=epoch_ms(),
-            key=key,
-            lineage=found.lineage,
-            batch_id=found.batch_id,
-            watermark_ms=found.watermark_ms,
-            key_group=group,
-            sessions=tuple({**session, "events": session["events"][-EVENTS_SHOWN:]} for session in sessions),
-        )
-
-
-EVERY_MS: Final = MINUTE
-ENDED_WITHIN_S: Final = 5.0
+            answer = Answer(at=epoch_ms(), key=question.key, error=redact_and_cut(str(error), 300))
+        with suppress(SessionizerError, OSError):
+            ANSWER_FILE.of(self._home, name).write(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +153,15 @@ class PositionsWatch:
     """The watch of one driver. It does nothing for a source that is not Kafka."""
 
     def __init__(self, prepared: PreparedQuery) -> None:
-        self._prepared = prepared
+        self._prepared, self._next, self._work = prepared, 0, BackgroundWork("positions")
         self._first: dict[str, Oldest] = {}
-        self._next = 0
-        self._work = BackgroundWork("positions")
 
     def look(self) -> None:
         """Note the positions if it is time. Never raises."""
         heartbeat, now = self._prepared.heartbeat, epoch_ms()
         if now < self._next or not heartbeat.positions or self._work.is_busy:
             return
-        self._next = now + EVERY_MS
+        self._next = now + MINUTE
         record = PositionsRecord(
             at=now, lineage=heartbeat.beat.lineage, batch_id=heartbeat.beat.batch_id, partitions=heartbeat.positions
         )
@@ -183,20 +169,15 @@ class PositionsWatch:
 
     def end(self) -> None:
         """Return when no part of it runs, because Spark must not be stopped under a call."""
-        self._work.end(ENDED_WITHIN_S)
+        self._work.end(5.0)
 
     def _note(self, record: PositionsRecord) -> None:
-        oldest = self._ask(record)
+        source, oldest = self._prepared.spec.source, dict[str, int]()
+        with suppress(SessionizerError, JavaError, JavaUnreachable, OSError):
+            if isinstance(source, KafkaSource):
+                oldest = oldest_offsets(self._prepared.spark, source, [each.name for each in record.partitions])
         partitions = add_retention(record.partitions, oldest, self._first, record.at)
         for name, offset in oldest.items():
             self._first.setdefault(name, Oldest(offset, record.at))
         with suppress(SessionizerError):
             POSITIONS_FILE.of(self._prepared.home).write(replace(record, partitions=partitions))
-
-    def _ask(self, record: PositionsRecord) -> Mapping[str, int]:
-        source = self._prepared.spec.source
-        if not isinstance(source, KafkaSource):
-            return {}
-        with suppress(SessionizerError, JavaError, JavaUnreachable, OSError):
-            return oldest_offsets(self._prepared.spark, source, [each.name for each in record.partitions])
-        return {}

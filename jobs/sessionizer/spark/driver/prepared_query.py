@@ -35,7 +35,7 @@ from sessionizer.spark.internals.delta_log import column_ids
 from sessionizer.spark.query.assembly import SessionQuery, session_query
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
-from sessionizer.spark.sinks.write import BatchCounts, Sinks
+from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -62,16 +62,12 @@ class PreparedQuery:
 
     def build(self) -> tuple[SessionQuery, Sinks]:
         """Build the query and the writer of its output. The tables exist by now."""
-        guarded = self.examined.guarded
-        punctuations = self.home.punctuations(self.lineage)
-        query = session_query(self.spark, self.spec, guarded, punctuations)
-        locations = self.home.table_locations(self.spec.sink.path)
-        measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
-        begun = read_begun_batch(self.home.checkpoint(self.lineage))
-        fields, stream = guarded.payload_fields, self.spec.name
-        shows_open = self.spec.sink.open_sessions_every_ms is not None
-        sinks = Sinks(self.lineage, locations, fields, measures, keep_events, self.permit, stream, begun, shows_open)
-        return query, sinks
+        guarded, sink = self.examined.guarded, self.spec.sink
+        query = session_query(self.spark, self.spec, guarded, self.home.punctuations(self.lineage))
+        locations, measures = self.home.table_locations(sink.path), GuardedAggregates.of(self.spark, self.spec.measures)
+        fields, stream, shows_open = guarded.payload_fields, self.spec.name, sink.open_sessions_every_ms is not None
+        begun, keep = read_begun_batch(self.home.checkpoint(self.lineage)), sink.keep_events
+        return query, Sinks(self.lineage, locations, fields, measures, keep, self.permit, stream, begun, shows_open)
 
     def start(self, *, until_caught_up: bool) -> StreamingQuery:
         """Start the query. With ``until_caught_up`` it ends by itself when it has read all that the source has now."""
@@ -88,9 +84,8 @@ class PreparedQuery:
         # for a lineage that resumes, Spark takes the number that it began with
         self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
         # on the wall clock Spark always wants one more batch, with or without data, so a query would never catch up
-        ends_on_arrival = until_caught_up and not self.spec.rules.clock.has_watermark
-        batches_without_data = "false" if ends_on_arrival else "true"
-        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", batches_without_data)
+        without_data = not until_caught_up or self.spec.rules.clock.has_watermark
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(without_data).lower())
         every_ms = None if until_caught_up else self.spec.trigger_interval_ms
         # docker/prometheus/prometheus.yaml takes the labels of the query's metrics from its name
         name = f"{self.spec.name}.lineage.{self.lineage}"
@@ -103,7 +98,20 @@ class PreparedQuery:
         open_before = self.open_sessions.most
         self.open_sessions.learn(batch_id, counts.open_in_groups)
         written = [table_key(self.spec.sink.path, table) for table in counts.tables]
-        self.batch_log.add(self._facts(batch_id, counts, open_before), written)
+        late, quarantined, watermark_ms = counts[rows.LATE], counts[rows.QUARANTINE], self.heartbeat.beat.watermark_ms
+        facts = BatchFacts(
+            batch_id=batch_id,
+            read=counts.admitted + late + quarantined,
+            admitted=counts.admitted,
+            late=late,
+            quarantined=quarantined,
+            sessions=counts[rows.SESSIONS],
+            open_before=open_before,
+            open_after=self.open_sessions.most,
+            held_bytes=self.open_sessions.held_bytes,
+            lag_ms=lag_behind(epoch_ms(), watermark_ms, self.spec.rules.watermark_delay_ms),
+        )
+        self.batch_log.add(facts, written)
         self.heartbeat.note_written(counts, self.open_sessions)
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
@@ -127,22 +135,6 @@ class PreparedQuery:
             return None
         return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage, columns)), reason
 
-    def _facts(self, batch_id: int, counts: BatchCounts, open_before: int) -> BatchFacts:
-        watermark_ms = self.heartbeat.beat.watermark_ms
-        refused = counts[rows.LATE] + counts[rows.QUARANTINE]
-        return BatchFacts(
-            batch_id=batch_id,
-            read=counts.admitted + refused,
-            admitted=counts.admitted,
-            late=counts[rows.LATE],
-            quarantined=counts[rows.QUARANTINE],
-            sessions=counts[rows.SESSIONS],
-            open_before=open_before,
-            open_after=self.open_sessions.most,
-            held_bytes=self.open_sessions.held_bytes,
-            lag_ms=lag_behind(epoch_ms(), watermark_ms, self.spec.rules.watermark_delay_ms),
-        )
-
 
 AWAY: Final = "the folder is not there"
 GONE_AFTER_S: Final = 30.0
@@ -161,19 +153,12 @@ def _missing_folder(home: StreamHome, source: Source) -> str | None:
     if source.format != "files":
         return None
     folder = resolve_place(source.path, home.platform)
-    return None if _may_be_there(folder) else folder
-
-
-def _may_be_there(folder: str) -> bool:
-    return "://" in folder or Path(folder).is_dir()
+    return None if "://" in folder or Path(folder).is_dir() else folder
 
 
 @dataclass(slots=True)
 class FolderCheck:
-    """Check of the folder of a source while its query runs. Spark takes a missing folder for an empty one.
-
-    ``clock`` is monotonic, in seconds.
-    """
+    """Check of a source's folder while its query runs, because Spark takes a missing one for empty. ``clock``: in s."""
 
     home: StreamHome
     source: Source
@@ -183,11 +168,8 @@ class FolderCheck:
     def look(self) -> None:
         """Raise SourceUnreachable if the folder has been missing for ``GONE_AFTER_S``."""
         folder, now = _missing_folder(self.home, self.source), self.clock()
-        if folder is None:
-            self._gone_since = None
-            return
-        self._gone_since = now if self._gone_since is None else self._gone_since
-        if now - self._gone_since >= GONE_AFTER_S:
+        self._gone_since = (now if self._gone_since is None else self._gone_since) if folder else None
+        if folder and self._gone_since is not None and now - self._gone_since >= GONE_AFTER_S:
             raise SourceUnreachable(folder, AWAY)
 
 
@@ -201,10 +183,7 @@ class ColumnReplaced(Exception):
 
 @dataclass(slots=True)
 class BatchFiles:
-    """A check of what each batch of a lineage reads. ``error``, ``put_aside`` and ``other`` say why it ended a query.
-
-    ``columns``: those of a Delta source by which the query reads it.
-    """
+    """A check of what each batch of a lineage reads. ``error``, ``put_aside`` and ``other``: why it ended a query."""
 
     home: StreamHome
     lineage: str
@@ -216,10 +195,7 @@ class BatchFiles:
     """The files of the batch."""
 
     def require(self, spark: SparkSession, spec: StreamSpec, batch_id: int) -> None:
-        """Check the batch's files.
-
-        Raises SourceFilesGone, SourceUnreachable, FilesPutAside if the batch is to run without some, ColumnReplaced.
-        """
+        """Check the files. Raises SourceFilesGone, SourceUnreachable, ColumnReplaced, FilesPutAside to skip some."""
         source = spec.source
         if source.format == "delta" and self.columns:
             now = column_ids(spark, resolve_place(source.path, self.home.platform))
@@ -233,10 +209,9 @@ class BatchFiles:
         brought = map(file_position, files_of_batch(self.home.checkpoint(self.lineage), batch_id))
         sizes = sizes_of(spark, [uri for uri in brought if uri not in known and not is_summary(source, uri)])
         if gone := [uri for uri, size in sizes.items() if size is None]:
-            folder = resolve_place(source.path, self.home.platform)
             # if the folder is gone as well, it was unmounted or will be back
-            was_unmounted, files = not _may_be_there(folder), SourceFilesGone(self.home.name, batch_id, tuple(gone))
-            self.error = SourceUnreachable(folder, AWAY) if was_unmounted else files
+            folder, files = _missing_folder(self.home, source), SourceFilesGone(self.home.name, batch_id, tuple(gone))
+            self.error = SourceUnreachable(folder, AWAY) if folder else files
             raise self.error
         if source.encoding == "parquet":
             unreadable.report_empty([uri for uri, size in sizes.items() if not size])

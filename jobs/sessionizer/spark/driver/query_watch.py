@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -42,15 +42,8 @@ HEARD_WITHIN_S: Final = 5.0
 """Seconds that an ended query's last events may take."""
 STUCK_AFTER_MS: Final = 600_000
 """A driver that is to stop waits no longer than this (ms) for a batch without progress."""
-
-
 _TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
-"""Names, as Linux cuts them, of the threads that run a task or feed its Python worker.
-
-Elsewhere threads have no names.
-"""
-_JAVA: Final = ("java", "java.exe")
-_SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
+"""Names of the threads that run a task or feed its Python worker, as Linux cuts them. Others have no names."""
 
 
 def task_seconds(jvm_pid: int) -> int:
@@ -65,34 +58,29 @@ def task_seconds(jvm_pid: int) -> int:
 
 
 def jvm_of_this_process() -> int | None:
-    """Return the JVM that this Python speaks to: its parent under spark-submit, else its child.
-
-    None if neither is a JVM.
-    """
+    """Return the JVM that this Python speaks to: its parent under spark-submit, else its child. None without one."""
     try:
         ours = psutil.Process()
         near = [ours.parent(), *ours.children(recursive=True)]
         # this process may have started other JVMs
-        jvms = (one for one in near if one is not None and one.name() in _JAVA)
-        return next((jvm.pid for jvm in jvms if any(_SUBMIT in word for word in jvm.cmdline())), None)
+        jvms = (one for one in near if one is not None and one.name() in {"java", "java.exe"})
+        submit = "org.apache.spark.deploy.SparkSubmit"
+        return next((jvm.pid for jvm in jvms if any(submit in word for word in jvm.cmdline())), None)
     except psutil.Error:
         return None
 
 
 def _name(pid: int, thread: int) -> str:
-    try:
+    with suppress(OSError):
         return Path(f"/proc/{pid}/task/{thread}/comm").read_text().rstrip("\n")
-    except OSError:
-        return ""
+    return ""
 
 
 def _seconds(process: psutil.Process) -> float:
-    """Return user and system time of a process (s), 0 if it is gone."""
-    try:
+    with suppress(psutil.Error):
         times = process.cpu_times()
-    except psutil.Error:
-        return 0.0
-    return float(times.user + times.system)
+        return float(times.user + times.system)
+    return 0.0  # it is gone
 
 
 def observe_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
@@ -122,11 +110,9 @@ def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObserva
     Spark. Executors report every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
     """
     tracker = spark.sparkContext.statusTracker()
-    for job_id in jobs:
-        job = tracker.getJobInfo(job_id)
-        for stage_id in sorted(job.stageIds) if job else ():
-            stage = tracker.getStageInfo(stage_id)
-            if stage is not None:
+    for job in filter(None, map(tracker.getJobInfo, jobs)):
+        for stage_id in sorted(job.stageIds):
+            if (stage := tracker.getStageInfo(stage_id)) is not None:
                 seen = StageObservation(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
                 records = records_of_stage(spark, stage_id)
                 yield seen if records is None else replace(seen, rows_read=records[0], records=records)
@@ -165,7 +151,7 @@ class QueryWatch:
         between runs the batch again.
         """
         self._heartbeat.update(phase=Phase.STOPPING)
-        self._gate.close()
+        self._gate.closed = True
         while query.isActive and query.status["isTriggerActive"]:
             self._lease.look()
             self.look(spark, query)
@@ -177,10 +163,7 @@ class QueryWatch:
 
 
 def cut_off(query: StreamingQuery, listener: ProgressListener) -> bool:
-    """End a query at any point, and return whether it has ended (``spark.sql.streaming.stopTimeout``). Never raises.
-
-    The ``listener`` has all events of an ended query then, unless Spark is slow to send them.
-    """
+    """End a query, with its last events heard, and return whether it has ended in time. Never raises."""
     try:
         run_id = str(query.runId)
         query.stop()
@@ -206,7 +189,7 @@ class StopGate:
         self._must_stop = must_stop
         self._in_batch = threading.Lock()
         self.closed = False
-        """Whether no further batch will run."""
+        """Whether no further batch will run. A running one is finished."""
         self.refused = False
         """Whether the gate refused a batch, which ends its query. That end is no failure."""
         self.batch_id: int | None = None
@@ -230,19 +213,11 @@ class StopGate:
             finally:
                 self.batch_id = None
 
-    def close(self) -> None:
-        """Let no further batch start. A running one is finished."""
-        self.closed = True
-
 
 class StopSignals:
-    """Handler of both signals while it is entered: they only set ``received``.
+    """Handler of both signals while it is entered: they set ``received``, which the driver reads between two steps."""
 
-    The driver reads it between two steps.
-    """
-
-    def __init__(self) -> None:
-        self.received = False
+    received = False
 
     def __enter__(self) -> Self:
         """Handle the signals until the exit."""

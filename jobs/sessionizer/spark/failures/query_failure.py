@@ -47,10 +47,7 @@ _THROWN: Final = re.compile(r"(?:[\w.$]+(?:Exception|Error)|Caused by): ")
 def classify_failure(
     stream: str, error: BaseException, out_of_memory: Callable[[], str | None] = lambda: None
 ) -> SessionizerError:
-    """Return the error that the driver ends with. An error of ours is passed on as it is.
-
-    ``out_of_memory`` is called if the error leaves the cause open. It returns the JVM's message if its memory ran out.
-    """
+    """Return the error that the driver ends with. ``out_of_memory`` is asked if the text leaves the cause open."""
     if isinstance(error, SessionizerError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -132,10 +129,7 @@ def _causes(error: BaseException) -> Iterator[str]:
 
 
 def columns_changed(error: Exception) -> str | None:
-    """Return the version of a Delta source at which its columns changed, None for another error.
-
-    A query that starts anew may run with the new columns.
-    """
+    """Return how a Delta source's columns changed, which a query that starts anew may read. None for another error."""
     found = _COLUMNS_CHANGED.search(str(error))
     return f"the columns of the source changed in its version {found[1]}" if found else None
 
@@ -161,10 +155,7 @@ def other_length(header: int, columns: int) -> str:
 
 
 def other_header(header: Sequence[str], columns: Sequence[str]) -> str:
-    """Say which columns of a header differ. The first that differ are those Spark failed at.
-
-    Spark compares name by name, ignoring case.
-    """
+    """Say which columns of a header differ first. Spark compares name by name, ignoring case, and fails there."""
     pairs = enumerate(zip(header, columns, strict=False), start=1)
     number, (found, wanted) = next(pair for pair in pairs if pair[1][0].lower() != pair[1][1].lower())
     place = f"(column {number})"
@@ -195,10 +186,7 @@ def is_worker_late(error: Exception) -> bool:
 
 
 def retry_late_worker(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
-    """Return the result of ``work``, which is idempotent.
-
-    It is done again if a Python worker was late, ``TRIES`` times.
-    """
+    """Return the result of the idempotent ``work``, done again if a Python worker was late, ``TRIES`` times."""
     for left in reversed(range(TRIES)):
         try:
             return work()
@@ -210,10 +198,7 @@ def retry_late_worker(work: Callable[[], Result], say: Callable[[str], None]) ->
 
 
 def retry_conflicts(change: Callable[[], Result], tries: int = CONFLICT_TRIES) -> Result:
-    """Return the result of ``change`` to a Delta table, which is idempotent. Retry it while others overtake it.
-
-    Of two that replace the same files Delta refuses the later one. Raises its conflict after ``tries`` tries.
-    """
+    """Return the result of the idempotent ``change``, retried while others replace the same files of the table."""
     for left in reversed(range(tries)):
         try:
             return change()

@@ -67,12 +67,7 @@ class StateRows:
 
 
 def state_at(given: str, part: str | None, field: str) -> tuple[HistoryPlace, StateRows]:
-    """Return the state in ``given``: ``checkpoint:`` and a path or URI.
-
-    ``part``: ``OPERATOR/NAME`` if there are several.
-
-    Raises InvalidSpec if there is none, or more than one and none is named, and StoreUnreachable.
-    """
+    """Return the state in ``given``, or its ``part`` OPERATOR/NAME of several. Raises InvalidSpec, StoreUnreachable."""
     folder = folder_at(given.removeprefix(CHECKPOINT), field)
     found = inspect(folder)
     if found is None or found.checkpoint.committed is None:
@@ -97,10 +92,7 @@ def _part(found: Inspection, wanted: str | None) -> tuple[str, dict[str, str]]:
 
 
 def read_state(spark: SparkSession, state: StateRows) -> DataFrame:
-    """Read its rows and keep them on disk, because Spark reads a state by the session's settings.
-
-    Raises SourceUnreachable.
-    """
+    """Read its rows and keep them, because Spark reads a state by the session's settings. Raises SourceUnreachable."""
     reader = spark.read.format("statestore").option("batchId", state.batch_id).options(**dict(state.options))
     with reading_state(spark), state_format(spark, state.state_format):
         try:
@@ -186,10 +178,7 @@ def _stored_at(
 
 
 def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[HistoryPlace, Source] | None:
-    """Return the history in ``folder``, which the option ``field`` gave, and its reader. None without a file.
-
-    Raises InvalidSpec, StoreUnreachable.
-    """
+    """Return the history in ``folder`` and its reader, None without a file. Raises InvalidSpec, StoreUnreachable."""
     newest = newest_version(folder)
     if newest is not None:
         table = DeltaSource(format="delta", path=uri_of(folder))
@@ -204,10 +193,7 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Histor
 
 
 def read_history_rows(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
-    """Read the guarded rows of a history that is not the stream's own source, without erased keys.
-
-    Raises InvalidSpec if they do not fit.
-    """
+    """Read the guarded rows of a history that is not the own source, without erased keys. Raises InvalidSpec."""
     erased = read_erased(StreamHome.of(platform_home, spec.name))
     if isinstance(source, JdbcTable | UserQuery):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
@@ -242,10 +228,7 @@ def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
 def read_to_now(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, scratch: DataPath, take: Callable[[Guarded], None]
 ) -> HistoryPosition:
-    """Give ``take`` all that the stream's source has now, as one batch, and return the source's position after it.
-
-    ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
-    """
+    """Give ``take`` all that the source has now as one batch, if any. Return the position. ``scratch``: for Spark."""
     source = spec.source
     if source.format == "kafka":
         source = source.model_copy(update={"starting_offsets": "earliest"})

@@ -157,10 +157,7 @@ _TIMES: Final = frozenset({"at", "watermark"})
 
 
 def complete_hours(newest: int, now_ms: int) -> tuple[int, int]:
-    """Return the begin and the end (epoch ms) of the complete hours after the hour ``newest``, at most of 7 days.
-
-    Hours count from 1970. They are equal if there are none.
-    """
+    """Return begin and end (epoch ms) of the complete hours after the hour ``newest`` (since 1970), 7 days at most."""
     end = (now_ms - SETTLED_AFTER_MS) // HOUR
     begin = max(newest + 1, (now_ms - KEPT_MS) // HOUR)
     return min(begin, end) * HOUR, end * HOUR
@@ -203,10 +200,7 @@ def _moment(ms: int | None) -> datetime | None:
 
 
 def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms: int) -> int:
-    """Append the complete hours that the table at ``location`` lacks. Return the number of rows.
-
-    Raises InvalidSpec, UnwritablePath, StoreUnreachable, OSError.
-    """
+    """Append the complete hours that the table lacks. Raises InvalidSpec, UnwritablePath, StoreUnreachable, OSError."""
     ensure_table(spark, stream_history_shape(), location)
     begin, end = complete_hours(last_version(spark, location, APPLICATION), now_ms)
     found = read_history(home, begin, end - 1)

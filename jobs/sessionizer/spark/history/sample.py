@@ -37,10 +37,7 @@ _CORRUPT: Final = "_corrupt_record"
 def sample_files(
     spark: SparkSession, files: Sequence[Path], folder: Path, form: TextForm
 ) -> tuple[list[SampleColumn], list[str]]:
-    """Return the columns of ``files`` in ``folder`` with their first values, and their DDL, as Spark infers both.
-
-    Moments in CSV stay text, because the mapping says how they are read.
-    """
+    """Return the columns with first values, and their DDL. Moments in CSV stay text, because the mapping reads them."""
     reader = spark.read.option("basePath", literal(str(folder)))
     path = [literal(str(file)) for file in files]
     if form.encoding == "json":
@@ -98,9 +95,9 @@ def _columns(kinds: StructType, path: tuple[str, ...], rows: Sequence[Row | None
 
 
 def sample_topic(spark: SparkSession, source: KafkaSource) -> tuple[list[SampleColumn], list[str]]:
-    """Return the columns of the first records of a topic, and those of their values as DDL. Raises InvalidSpec.
+    """Return the columns of a topic's first records, and those of their values as DDL.
 
-    Raises SourceUnreachable, SourceMissing, SourceForbidden.
+    Raises InvalidSpec, SourceUnreachable, SourceMissing, SourceForbidden.
     """
     topic_ids(spark, source.topic, source)
     records = spark.read.format("kafka").options(**kafka_options(source)).load().limit(_SAMPLED)
@@ -124,10 +121,7 @@ def ddl_of(rows: DataFrame) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SamplePreview:
-    """The first rows of a source as ``events``, as ``sessions``, and as ``refused`` ones with their reasons.
-
-    ``sessions`` is None if the stream's clock is that of arrival.
-    """
+    """The first rows as ``events``, as ``sessions`` (None if they need times of arrival), and as ``refused`` ones."""
 
     events: list[Row]
     sessions: list[Row] | None
@@ -135,12 +129,7 @@ class SamplePreview:
 
 
 def preview(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> SamplePreview:
-    """Return what the first rows of the source become. Writes nothing.
-
-    Raises InvalidSpec, SourceFileUnfit, and SessionizerError if the source has too many files.
-
-    A socket has no first rows, because what is read of it is gone.
-    """
+    """Return what the first rows become. Raises InvalidSpec, SourceFileUnfit, SessionizerError for too many files."""
     if spec.source.format == "socket":
         return SamplePreview([], None, [])
     if spec.source.format == "files":

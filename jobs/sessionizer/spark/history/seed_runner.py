@@ -69,10 +69,7 @@ _TAKEN = "taken"
 
 @dataclass(frozen=True, slots=True)
 class HistoryResults:
-    """The results of a history, kept at ``location``. ``kept``: the types of its open events.
-
-    ``place``: position of the source. ``timeouts``: of the clients, in force for all of it (ms).
-    """
+    """The results of a history, at ``location``: ``kept`` types of open events, ``timeouts`` (ms) in force for it."""
 
     location: str
     figures: HistoryFigures
@@ -164,10 +161,7 @@ class HistoryReader:
         }
 
     def _read(self, scratch: DataPath, take: Any, *, wants_place: bool) -> HistoryPosition:  # noqa: ANN401  a function
-        """Give ``take`` the rows.
-
-        The source's position is read first: events that come meanwhile appear twice, not never.
-        """
+        """Give ``take`` the rows. The position is read first: events that come meanwhile appear twice, not never."""
         if self.decision.past.format == SOURCE:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, take)
         place = self._live(scratch) if wants_place else HistoryPosition()
@@ -194,10 +188,7 @@ class HistoryReader:
         return looked, FirstBatch(rules, watermark, live, open_payload(kept), self.decision.keeps_later)
 
     def _types(self, guarded: Guarded) -> KeptTypes:
-        """Return the types of the history and of the stream.
-
-        The stream's columns must be able to take the history's.
-        """
+        """Return the types of the history and the stream, whose columns must be able to take the history's."""
         kept = KeptTypes(str(self.spec.rules.clock)).add_payload(types_of(guarded.payload))
         live = self.examined.guarded.payload
         require_erased_columns(StreamHome.of(self.platform_home, self.spec.name), live)

@@ -12,65 +12,47 @@ from typing import Final
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    MapType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+from pyspark.sql import types as T
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import ReadsClock, try_expression
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, show_columns
 
-_TEXT: Final = (StringType, CharType, VarcharType)
-_KEPT: Final = (*_TEXT, BinaryType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
+_TEXT: Final = (T.StringType, T.CharType, T.VarcharType)
+_KEPT: Final = (*_TEXT, T.BinaryType, T.BooleanType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
-def normalize_type(found: DataType) -> DataType:
+def normalize_type(found: T.DataType) -> T.DataType:
     """Drop the parts of a type that an expression knows beyond its values.
 
     Parts that are never null, as of ``array(1, 2)``: Delta has no such constraint inside an array. Text with a
     collation, a fixed or a greatest length: Arrow knows text only. A timestamp without a time zone: it is shown in UTC,
     because Delta adds no such column to a table that has none.
     """
-    if isinstance(found, StructType):
-        return StructType([StructField(field.name, normalize_type(field.dataType)) for field in found])
-    if isinstance(found, ArrayType):
-        return ArrayType(normalize_type(found.elementType))
-    if isinstance(found, MapType):
-        return MapType(normalize_type(found.keyType), normalize_type(found.valueType))
-    if isinstance(found, TimestampNTZType):
-        return TimestampType()
-    return StringType() if isinstance(found, _TEXT) else found
+    if isinstance(found, T.StructType):
+        return T.StructType([T.StructField(field.name, normalize_type(field.dataType)) for field in found])
+    if isinstance(found, T.ArrayType):
+        return T.ArrayType(normalize_type(found.elementType))
+    if isinstance(found, T.MapType):
+        return T.MapType(normalize_type(found.keyType), normalize_type(found.valueType))
+    if isinstance(found, T.TimestampNTZType):
+        return T.TimestampType()
+    return T.StringType() if isinstance(found, _TEXT) else found
 
 
-def not_kept(found: DataType) -> DataType | None:
-    """Return the part of ``found`` that Arrow or Delta has no column for, such as an interval.
-
-    None if there is none.
-    """
-    if isinstance(found, StructType):
+def not_kept(found: T.DataType) -> T.DataType | None:
+    """Return the part of ``found`` that Arrow or Delta has no column for, such as an interval, or None."""
+    if isinstance(found, T.StructType):
         return _first_not_kept(*(field.dataType for field in found)) if len(found) else found
-    if isinstance(found, ArrayType):
+    if isinstance(found, T.ArrayType):
         return not_kept(found.elementType)
-    if isinstance(found, MapType):
+    if isinstance(found, T.MapType):
         return _first_not_kept(found.keyType, found.valueType)
     return None if isinstance(found, _KEPT) else found
 
 
-def _first_not_kept(*parts: DataType) -> DataType | None:
+def _first_not_kept(*parts: T.DataType) -> T.DataType | None:
     return next((found for found in map(not_kept, parts) if found is not None), None)
 
 
@@ -94,11 +76,8 @@ def reads_clock(field: str, sql: str, error: ReadsClock) -> InvalidSpec:
     )
 
 
-def check_type(rows: DataFrame, field: str, sql: str) -> DataType:
-    """Return the type of ``sql`` over ``rows``.
-
-    Raises InvalidSpec naming ``field`` if it gives no value for each row.
-    """
+def check_type(rows: DataFrame, field: str, sql: str) -> T.DataType:
+    """Return the type of ``sql``. Raises InvalidSpec naming ``field`` if it gives no value for each row."""
     require_permitted(rows, field, sql)
     try:
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
@@ -130,11 +109,8 @@ def is_same_expression(rows: DataFrame, one: str, other: str) -> bool:
         return False
 
 
-def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
-    """Return the type of ``sql``, which Arrow and Delta must both be able to keep.
-
-    Raises InvalidSpec naming ``field``.
-    """
+def require_keepable(rows: DataFrame, field: str, sql: str) -> T.DataType:
+    """Return the type of ``sql``. Raises InvalidSpec naming ``field`` if Arrow or Delta cannot keep it."""
     found = check_type(rows, field, sql)
     if not_kept(found) is not None:
         example = "Cast it, for example cast(... as string)"
@@ -142,7 +118,7 @@ def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
     return found
 
 
-def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...], example: str) -> DataType:
+def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...], example: str) -> T.DataType:
     """Return the type of ``sql``, whose short name must be one of ``allowed``. Raises InvalidSpec naming ``field``."""
     found = check_type(rows, field, sql)
     if found.typeName() not in allowed:
@@ -154,28 +130,30 @@ _DAYS: Final = ("date'0001-01-01'", "date'9999-12-31'")
 _INSTANTS: Final = ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'")
 
 
-def find_beyond_years(column: Column, kind: DataType) -> Column | None:
+def find_beyond_years(column: Column, kind: T.DataType) -> Column | None:
     """Find values of ``kind`` with a part outside of the years 1 to 9999. None for a kind without such parts."""
     return find_in_parts(column, kind, _beyond_years)
 
 
-def find_in_parts(column: Column, kind: DataType, find: Callable[[Column, DataType], Column | None]) -> Column | None:
+def find_in_parts(
+    column: Column, kind: T.DataType, find: Callable[[Column, T.DataType], Column | None]
+) -> Column | None:
     """Find values of ``kind`` with a part for which ``find`` is true. None if it is None for every part."""
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         fields = (find_in_parts(column.getField(field.name), field.dataType, find) for field in kind)
         return _any(fields)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return _find_in_elements(column, kind.elementType, find)
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         keys, values = F.map_keys(column), F.map_values(column)
         return _any((_find_in_elements(keys, kind.keyType, find), _find_in_elements(values, kind.valueType, find)))
     return find(column, kind)
 
 
-def _beyond_years(column: Column, kind: DataType) -> Column | None:
-    if isinstance(kind, DateType):
+def _beyond_years(column: Column, kind: T.DataType) -> Column | None:
+    if isinstance(kind, T.DateType):
         return _outside(column, _DAYS)
-    if isinstance(kind, TimestampType | TimestampNTZType):
+    if isinstance(kind, T.TimestampType | T.TimestampNTZType):
         return _outside(column.cast("timestamp"), _INSTANTS)
     return None
 
@@ -186,7 +164,7 @@ def _outside(column: Column, bounds: tuple[str, str]) -> Column:
 
 
 def _find_in_elements(
-    column: Column, kind: DataType, find: Callable[[Column, DataType], Column | None]
+    column: Column, kind: T.DataType, find: Callable[[Column, T.DataType], Column | None]
 ) -> Column | None:
     if find_in_parts(F.lit(None), kind, find) is None:
         return None

@@ -162,10 +162,7 @@ class TakenPunctuations:
         return taken
 
     def sweep(self, committed: int | None) -> None:
-        """Note the punctuations of batches up to ``committed``, and remove those of batches that are no longer kept.
-
-        Raises OSError.
-        """
+        """Note the punctuations of batches up to ``committed``, and remove those no longer kept. Raises OSError."""
         if committed is None or committed == self.swept:
             return
         first = committed if self.swept is None else self.swept + 1
@@ -191,10 +188,7 @@ _TIMEOUTS: Final = "timeouts"
 
 @dataclass(slots=True)
 class TimeoutTable:
-    """The table of timeouts.
-
-    ``announced``: the file with the timeouts passed on, so that a restart passes on only new ones.
-    """
+    """The table of timeouts. ``announced``: the file of those passed on, so that a restart passes on new ones only."""
 
     spark: SparkSession
     location: str | None
@@ -227,10 +221,7 @@ class TimeoutTable:
         )
 
     def announce_changes(self) -> dict[str, int]:
-        """Pass on the changes since the last call, and return them (client to ms). Idempotent, safe to kill.
-
-        Raises PySparkException, JavaError if the table cannot be read. Then the timeouts passed on before hold.
-        """
+        """Pass on the changes since the last call (client to ms). Raises PySparkException, JavaError."""
         known = read_announced_timeouts(self.announced)
         current = {} if self.location is None else read_timeout_table(self.spark, self.location)
         changes = find_changed_timeouts(known, current, self.inline_ms, self.default_ms)
@@ -241,10 +232,7 @@ class TimeoutTable:
         return changes
 
     def look(self) -> str | None:
-        """Pass on changes, and return a line if there are any, if the table cannot be read, or can be read again.
-
-        An unreadable table is reported once, and does not end the driver.
-        """
+        """Pass on changes. Return a line about them, or, once, that the table cannot be read, or can be read again."""
         try:
             changes = self.announce_changes()
         except (PySparkException, JavaError) as error:
@@ -270,10 +258,7 @@ def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
 
 
 def read_announced_timeouts(file: ControlPath) -> dict[str, int]:
-    """Read the announced timeouts, client to ms, none if ``file`` is absent or damaged.
-
-    Raises DamagedFile if it is too new, or holds another value.
-    """
+    """Read the announced timeouts, client to ms. Raises DamagedFile for a ``file`` too new, or with another value."""
     return dict(content_of(file, read_json(file) or {}, _TIMEOUTS, int))
 
 

@@ -143,10 +143,7 @@ def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
 
 
 def kafka_options(source: KafkaSource) -> dict[str, str]:
-    """Return all options of Spark's reader, including the secret ones.
-
-    Raises InvalidSpec for a variable that is not set.
-    """
+    """Return all options of Spark's reader, also the secret ones. Raises InvalidSpec for an unset variable."""
     return {
         "startingOffsets": source.starting_offsets,
         **isolation(source),
@@ -196,10 +193,7 @@ def _environment(field: str, name: str) -> str:
 
 
 def batch_limits(source: Source) -> dict[str, str]:
-    """Return the reader's options that limit a batch, none if ``source.options`` have a limit of their own.
-
-    A file source takes one limit only, and always at least one file, because a file is never split over batches.
-    """
+    """Return options that limit a batch, if ``source`` sets none. A file is never split over batches."""
     if source.format == "socket" or _LIMITS & {option.lower() for option in source.options}:
         return {}
     match source.format:
@@ -241,10 +235,7 @@ NOTHING_REMEMBERED: Final = SourceMemory()
 def read_guarded_source(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, memory: SourceMemory = NOTHING_REMEMBERED
 ) -> Guarded:
-    """Return the guarded rows of the source, by what the lineage remembers of it.
-
-    Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec if the spec does not fit.
-    """
+    """Return the guarded rows of the source, by what the lineage remembers of it. Raises InvalidSpec for a misfit."""
     limit, ids = spec.rules.max_event_bytes, memory.schema_ids
     rows = read_source(spark, spec.source, platform_home, limit, stream=True, schema_ids=ids)
     rows = mark_excluded(drop_files(rows, memory.unreadable), memory.excluded_ranges, spec.source.format)
@@ -252,10 +243,7 @@ def read_guarded_source(
 
 
 def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str) -> DataFrame:
-    """Mark source ``rows`` of an excluded range with ``excluded`` as their fault, in place of any other fault.
-
-    Returns the same object if nothing is excluded, so that nothing of the query changes.
-    """
+    """Mark ``rows`` of an excluded range by their fault. Without one, the same object leaves the query as it is."""
     if not excluded_ranges:
         return rows
     if source == "delta":  # its stream has no column of metadata

@@ -37,10 +37,7 @@ _MISSING: Final = frozenset({"UnknownTopicOrPartitionException", "InvalidTopicEx
 
 
 def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str, str]:
-    """Return the id of each topic of ``source`` that has one. Empty in plain Spark, which asks no topic.
-
-    Raises SourceUnreachable, SourceMissing, SourceForbidden, InvalidSpec.
-    """
+    """Return the id of each topic with one. Raises SourceUnreachable, SourceMissing, SourceForbidden, InvalidSpec."""
     check_reachable(source)
     if plain():
         return {}
@@ -55,10 +52,7 @@ def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str
 
 
 def oldest_offsets(spark: SparkSession, source: KafkaSource, partitions: Sequence[str]) -> dict[str, int]:
-    """Return the oldest offset that the brokers keep of each partition, such as ``clicks-3``. None in plain Spark.
-
-    Raises InvalidSpec, and other errors of Kafka as they are.
-    """
+    """Return the oldest kept offset of partitions such as ``clicks-3``. Raises InvalidSpec, and Kafka's errors."""
     return {} if plain() else earliest_offsets(spark, kafka_settings(source), partitions)
 
 
@@ -68,10 +62,7 @@ def topics_of(source: KafkaSource) -> tuple[str, ...]:
 
 
 def kafka_settings(source: KafkaSource) -> dict[str, str]:
-    """Return the settings of Kafka's own clients in the options of ``source``.
-
-    Raises InvalidSpec for an unset variable.
-    """
+    """Return the settings of Kafka's own clients among the options. Raises InvalidSpec for an unset variable."""
     options = kafka_options(source).items()
     return {name[len(_PREFIX) :]: value for name, value in options if name.lower().startswith(_PREFIX)}
 
@@ -111,10 +102,7 @@ READ_BY_PRESENT_COLUMNS: Final = (
 
 
 def source_ids(spark: SparkSession, stream: str, source: Source, platform: Path) -> dict[str, str]:
-    """Ask for the id of each topic, or of the table, by its name in the spec. Files and sockets have none.
-
-    Raises SourceUnreachable, SourceMissing, SourceForbidden.
-    """
+    """Ask for the id of each topic or table, by its name. Raises SourceUnreachable, SourceMissing, SourceForbidden."""
     check_reachable(source)
     match source.format:
         case "kafka":
@@ -129,10 +117,9 @@ def source_ids(spark: SparkSession, stream: str, source: Source, platform: Path)
 
 
 def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None) -> dict[str, str]:
-    """Ask for the ids of the source that a driver is about to read.
+    """Ask for the ids of the source, which ``lineage`` must have read.
 
-    ``lineage``: the active one, whose positions must be of these. Raises SourceUnreachable, SourceMissing,
-    SourceForbidden, SourceReplaced.
+    Raises SourceUnreachable, SourceMissing, SourceForbidden, SourceReplaced.
     """
     now = source_ids(spark, spec.name, spec.source, home.platform)
     newest = read_begun_batch(home.checkpoint(lineage)) if lineage else None

@@ -11,19 +11,15 @@ from typing import Final
 
 from sessionizer.launch.driver_environment import plain
 
-CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 LOCAL_FILES: Final = "fs.AbstractFileSystem.file.impl"
 """Hadoop's setting for the names of the files of a local checkpoint. Spark uses it for no other file of ours."""
-WITHOUT_CHECKSUMS: Final = "org.apache.hadoop.fs.local.RawLocalFs"
 HADOOPS: Final = "spark.hadoop."
 """Prefix that Spark wants before a setting of Hadoop's when a JVM starts. In a session the setting has its own name."""
 
 
 def local_checkpoint_settings() -> dict[str, str]:
-    """Return settings for a checkpoint on the driver's own machine.
-
-    On other file systems a rename may not be one step.
-    """
+    """Return settings for a checkpoint on this machine. On other file systems a rename may not be one step."""
     if plain():
-        return {f"{HADOOPS}{LOCAL_FILES}": WITHOUT_CHECKSUMS}
-    return {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES}
+        return {f"{HADOOPS}{LOCAL_FILES}": "org.apache.hadoop.fs.local.RawLocalFs"}
+    package = "org.apache.spark.sql.execution.streaming.checkpointing"
+    return {"spark.sql.streaming.checkpointFileManagerClass": f"{package}.FileSystemBasedCheckpointFileManager"}

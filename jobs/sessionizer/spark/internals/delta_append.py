@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.delta_log import delta_log, read_transaction_version
@@ -27,8 +27,6 @@ DOOR: Final = "Delta's transaction"
 LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """Setting in which Delta notes the version of the table that a session has committed last."""
 _DELTA: Final = "org.apache.spark.sql.delta"
-_IMMUTABLE: Final = "scala.collection.immutable"
-_OPTION: Final = "scala.Option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +59,16 @@ def write_once(
     PrivateDoorBroken.
     """
     if plain():
-        return _write(frame, location, transaction, permit, replaces=replaces)
-    return _commit(frame, location, transaction, permit, replaces=replaces)
-
-
-def _write(
-    frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None], *, replaces: bool
-) -> int | None:
-    permit()
-    if not DeltaTable.isDeltaTable(frame.sparkSession, location):
-        raise TableMissing(location)
-    settings = frame.sparkSession.conf
-    settings.unset(LAST_COMMIT)
-    writer = frame.write.format("delta").mode("overwrite" if replaces else "append")
-    writer.option("txnAppId", transaction.application).option("txnVersion", transaction.version).save(location)
-    version = settings.get(LAST_COMMIT, None)
-    return None if version is None else int(version)
-
-
-def _commit(
-    frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None], *, replaces: bool
-) -> int | None:
+        permit()
+        if not DeltaTable.isDeltaTable(frame.sparkSession, location):
+            raise TableMissing(location)
+        settings = frame.sparkSession.conf
+        settings.unset(LAST_COMMIT)
+        writer = frame.write.format("delta").mode("overwrite" if replaces else "append")
+        writer.option("txnAppId", transaction.application).option("txnVersion", transaction.version).save(location)
+        version = settings.get(LAST_COMMIT, None)
+        return None if version is None else int(version)
     with door(DOOR):
-        delta = _Delta(frame.sparkSession)
         log = delta_log(frame.sparkSession, location)
         attempt = log.startTransaction()
         is_there = attempt.snapshot().version() >= 0
@@ -95,39 +80,28 @@ def _commit(
         raise TableMissing(location)
     permit()
     with door(DOOR):
-        files = delta.write_files(attempt, log, frame, replaces=replaces)
+        files = _write_files(attempt, log, frame, replaces=replaces)
     permit()
     with door(DOOR):
-        return int(
-            attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction, replaces=replaces))
-        )
+        find = partial(java_class, frame.sparkSession)
+        option, mode = find("scala.Option"), find("org.apache.spark.sql.streaming.OutputMode")
+        known = transaction.application, transaction.version
+        # the table remembers the transaction, and its history shows a streaming update of this query and epoch
+        noted = find(f"{_DELTA}.actions.SetTransaction")(*known, option.apply(time.time_ns() // 1_000_000))
+        update = find(f"{_DELTA}.DeltaOperations$StreamingUpdate")
+        shown = update(mode.Complete() if replaces else mode.Append(), *known, option.empty())
+        return int(attempt.commit(files.appended(noted), shown))
 
 
-class _Delta:
-    """Delta's classes, and Scala's classes for their parameters, by py4j."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
-        self._class, self._object = partial(java_class, spark), partial(scala_object, spark)
-
-    def write_files(self, attempt: Any, log: Any, frame: DataFrame, *, replaces: bool) -> Any:  # noqa: ANN401  Java objects
-        """Compare the columns with the table's, then write the data files, in the way of ``DataFrameWriter``."""
-        modes, none = self._class("org.apache.spark.sql.SaveMode"), self._class(_OPTION).empty()
-        mode = modes.Overwrite if replaces else modes.Append
-        no_options, no_columns = self._object(f"{_IMMUTABLE}.Map").empty(), self._object(f"{_IMMUTABLE}.List").empty()
-        options = self._class(f"{_DELTA}.DeltaOptions")(no_options, self._session.sessionState().conf())
-        rows, as_they_are = frame._jdf, False  # noqa: SLF001  no Python API
-        parts = (log, mode, options, no_columns, no_options, rows, none, none, as_they_are)
-        return self._class(f"{_DELTA}.commands.WriteIntoDelta")(*parts).write(attempt, self._session, none, as_they_are)
-
-    def noted(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
-        """Return the action that makes the table remember the transaction."""
-        now_ms = self._class(_OPTION).apply(time.time_ns() // 1_000_000)
-        return self._class(f"{_DELTA}.actions.SetTransaction")(transaction.application, transaction.version, now_ms)
-
-    def operation(self, transaction: Transaction, *, replaces: bool) -> Any:  # noqa: ANN401  a Java object
-        """Return the entry for the table's history: a streaming update of this query and epoch."""
-        modes = self._class("org.apache.spark.sql.streaming.OutputMode")
-        mode = modes.Complete() if replaces else modes.Append()
-        streaming_update = self._class(f"{_DELTA}.DeltaOperations$StreamingUpdate")
-        return streaming_update(mode, transaction.application, transaction.version, self._class(_OPTION).empty())
+def _write_files(attempt: Any, log: Any, frame: DataFrame, *, replaces: bool) -> Any:  # noqa: ANN401  Java objects
+    """Compare the columns with the table's, then write the data files, in the way of ``DataFrameWriter``."""
+    find, session = partial(java_class, frame.sparkSession), cast("Any", frame.sparkSession)._jsparkSession  # noqa: SLF001  no Python API
+    modes, none = find("org.apache.spark.sql.SaveMode"), find("scala.Option").empty()
+    mode = modes.Overwrite if replaces else modes.Append
+    no_options, no_columns = (
+        scala_object(frame.sparkSession, f"scala.collection.immutable.{kind}").empty() for kind in ("Map", "List")
+    )
+    options = find(f"{_DELTA}.DeltaOptions")(no_options, session.sessionState().conf())
+    rows, as_they_are = frame._jdf, False  # noqa: SLF001  no Python API
+    parts = (log, mode, options, no_columns, no_options, rows, none, none, as_they_are)
+    return find(f"{_DELTA}.commands.WriteIntoDelta")(*parts).write(attempt, session, none, as_they_are)

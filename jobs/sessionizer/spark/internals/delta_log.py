@@ -19,7 +19,6 @@ from sessionizer.spark.internals.java_errors import door
 from sessionizer.state.lineages.table_snapshot import parts_that_tell
 
 DOOR: Final = "Delta's log"
-_TRANSACTION: Final = "txn struct<appId: string, version: bigint>"
 
 
 def last_version(spark: SparkSession, location: str, application: str) -> int:
@@ -39,8 +38,7 @@ def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
         found: dict[str, int] = {}
         while each.hasNext():
             one = each.next()
-            name, version = one.productElement(0), one.productElement(1)
-            found[str(name)] = int(version)
+            found[str(one.productElement(0))] = int(one.productElement(1))
         return found
 
 
@@ -65,10 +63,7 @@ def table_id(spark: SparkSession, location: str) -> str | None:
 
 
 def column_ids(spark: SparkSession, location: str, version: int | None = None) -> dict[tuple[str, ...], str]:
-    """Return the physical name of each column and nested field, which stays when it is renamed.
-
-    ``version``: of the table, None or a version to come: the newest.
-    """
+    """Return the physical name of each column and nested field. ``version``: None, or one to come, is the newest."""
     with door(DOOR):
         log = delta_log(spark, location)
         snapshot = log.startTransaction().snapshot()
@@ -131,7 +126,8 @@ def _read_versions(spark: SparkSession, location: str) -> dict[str, int]:
         files = [f"{folder}/{name}" for name in parts if name.endswith(kind)]
         if not files:
             continue
-        noted = spark.read.schema(_TRANSACTION).format(kind).load(files).where("txn is not null")
+        reader = spark.read.schema("txn struct<appId: string, version: bigint>")
+        noted = reader.format(kind).load(files).where("txn is not null")
         for row in noted.selectExpr("txn.appId", "txn.version").collect():
             found[row.appId] = max(found.get(row.appId, -1), row.version)
     return found

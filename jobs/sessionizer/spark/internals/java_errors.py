@@ -27,12 +27,12 @@ _MOVED: Final = (
 
 def java_message(error: PySparkException | JavaError) -> str:
     """Return the message of Spark (or of Java below it), without the query plan and the stack behind it."""
-    if isinstance(error, JavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        return str(cause.toString()).splitlines()[0]
-    return str(error).strip().splitlines()[0]
+    if not isinstance(error, JavaError):
+        return str(error).strip().splitlines()[0]
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.toString()).splitlines()[0]
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def door(name: str) -> Iterator[None]:
     except Py4JNetworkError:
         raise
     except JavaUnreachable as error:
-        absent = [line for line in str(error).splitlines() if any(sign in line for sign in (*_ABSENT, *_MOVED))]
-        if absent:
-            raise PrivateDoorBroken(name, absent[0].strip()) from error
+        for line in str(error).splitlines():
+            if any(sign in line for sign in (*_ABSENT, *_MOVED)):
+                raise PrivateDoorBroken(name, line.strip()) from error
         raise

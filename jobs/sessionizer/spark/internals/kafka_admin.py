@@ -8,6 +8,7 @@ retention has left is unknown.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,8 +21,6 @@ from sessionizer.spark.internals.java_errors import door
 DOOR: Final = "Kafka's administrator"
 _ADMIN: Final = "org.apache.kafka.clients.admin"
 ANSWERS_WITHIN_MS: Final = 20_000
-NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id in the answer of a broker that does not support ids."""
 _BOUNDS: Final = {"default.api.timeout.ms": str(ANSWERS_WITHIN_MS), "request.timeout.ms": str(ANSWERS_WITHIN_MS)}
 _TOPIC: Final = 2
 """Kafka's number of the kind of resource that a topic is."""
@@ -30,10 +29,7 @@ _JUDGED: Final = ("UnknownTopicOrPartition", "InvalidTopic", "Authorization", "A
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that exists: its ``id``, None if the broker has none, and whether it is ``readable``.
-
-    ``compacted``: whether the broker removes records with a newer one of their key. False if it does not say.
-    """
+    """A topic that exists: its ``id`` if the broker has ids, whether it is ``readable``, and is said ``compacted``."""
 
     id: str | None
     readable: bool
@@ -52,30 +48,23 @@ def describe_topics(spark: SparkSession, settings: Mapping[str, str], names: Ite
     """Ask the brokers of ``settings``, as Kafka calls them, about topics. Raises other errors of Kafka as they are."""
     with door(DOOR):
         wanted = tuple(names)
-        admin = _client(spark, {**_BOUNDS, **settings})
-        try:
+        with closing(_client(spark, settings)) as admin:
             options = java_class(spark, f"{_ADMIN}.DescribeTopicsOptions")()
             rights = options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
             asked = admin.describeTopics(_java_list(spark, wanted), rights).topicNameValues()
             found = {name: _answer(asked.get(name)) for name in wanted}
             there = {name: topic for name, topic in found.items() if isinstance(topic, Topic)}
             return {**found, **{name: replace(there[name], compacted=True) for name in _compacted(spark, admin, there)}}
-        finally:
-            admin.close()
 
 
 def earliest_offsets(spark: SparkSession, settings: Mapping[str, str], partitions: Iterable[str]) -> dict[str, int]:
     """Ask the brokers for the oldest offset of each partition, such as ``clicks-3``. Raises Kafka's errors."""
-    with door(DOOR):
-        admin = _client(spark, {**_BOUNDS, **settings})
-        try:
-            wanted, earliest = java_class(spark, "java.util.HashMap")(), f"{_ADMIN}.OffsetSpec"
-            for name in partitions:
-                wanted.put(_partition(spark, name), java_class(spark, earliest).earliest())
-            found = admin.listOffsets(wanted).all().get()
-            return {name: int(found.get(_partition(spark, name)).offset()) for name in partitions}
-        finally:
-            admin.close()
+    with door(DOOR), closing(_client(spark, settings)) as admin:
+        wanted, earliest = java_class(spark, "java.util.HashMap")(), f"{_ADMIN}.OffsetSpec"
+        for name in partitions:
+            wanted.put(_partition(spark, name), java_class(spark, earliest).earliest())
+        found = admin.listOffsets(wanted).all().get()
+        return {name: int(found.get(_partition(spark, name)).offset()) for name in partitions}
 
 
 def _partition(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java object
@@ -85,12 +74,11 @@ def _partition(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java o
 
 def _client(spark: SparkSession, settings: Mapping[str, str]) -> Any:  # noqa: ANN401  a Java object
     given = java_class(spark, "java.util.HashMap")()
-    for name, value in settings.items():
+    for name, value in {**_BOUNDS, **settings}.items():
         given.put(name, value)
     scala = java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(given)
     updater = java_class(spark, "org.apache.spark.kafka010.KafkaConfigUpdater")("sessionizer", scala)
-    settled = updater.setAuthenticationConfigIfNeeded().build()
-    return java_class(spark, f"{_ADMIN}.AdminClient").create(settled)
+    return java_class(spark, f"{_ADMIN}.AdminClient").create(updater.setAuthenticationConfigIfNeeded().build())
 
 
 def _compacted(spark: SparkSession, admin: Any, names: Iterable[str]) -> set[str]:  # noqa: ANN401  a Java object
@@ -130,7 +118,8 @@ def _answer(future: Any) -> Topic | Fault:  # noqa: ANN401  a Java object
     rights = described.authorizedOperations()
     known = set() if rights is None else {str(right) for right in rights.toArray()}
     topic = str(described.topicId().toString())
-    return Topic(None if topic == NO_ID else topic, readable=not known or "READ" in known)
+    # a broker that does not support ids says zero
+    return Topic(None if topic == "A" * 22 else topic, readable=not known or "READ" in known)
 
 
 def _fault(error: Py4JJavaError) -> Fault | None:

@@ -26,15 +26,10 @@ if TYPE_CHECKING:
 DOOR: Final = "own JVM"
 UNTOLD: Final = (b"WARNING: Using incubator modules: ", b"Starting Streaming TransformWithStateInPandas Python worker.")
 """Beginnings of lines that every JVM of Spark prints."""
-_STDERR: Final = 2
-_LAST_LINES_S: Final = 1.0
 
 
 def start_context(conf: SparkConf) -> None:
-    """Start the JVM and Spark's context, if there are none. Passes on what the JVM prints, without ``UNTOLD``.
-
-    Raises PySparkRuntimeError if the JVM ends at its start, PrivateDoorBroken.
-    """
+    """Start the JVM and Spark's context, if there are none. Raises PySparkRuntimeError, PrivateDoorBroken."""
     from pyspark import SparkContext  # noqa: PLC0415  the version check of a session must come first
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
@@ -49,7 +44,7 @@ def start_context(conf: SparkConf) -> None:
         gateway = launch_gateway(conf, {"stderr": writer})  # type: ignore[no-untyped-call]
     except BaseException:
         os.close(writer)
-        relay.join(_LAST_LINES_S)  # they say why the JVM ended
+        relay.join(1.0)  # its last lines say why the JVM ended
         raise
     os.close(writer)
     SparkContext(conf=conf, gateway=gateway)
@@ -62,8 +57,8 @@ def pass_on(reader: int) -> None:
         for line in lines:
             is_untold = line.startswith(UNTOLD) or (is_untold and not line.strip())
             if not is_untold:
-                with suppress(OSError):  # whoever read it may be gone, and the JVM must not wait for them
-                    os.write(_STDERR, line)
+                with suppress(OSError):  # its reader may be gone, and the JVM must not wait for it
+                    os.write(2, line)
 
 
 def end_jvm(within_s: float) -> None:
@@ -76,16 +71,12 @@ def end_jvm(within_s: float) -> None:
 
 
 def exit_code_of_jvm(within_s: float) -> int | None:
-    """Return the JVM's exit code, None if it does not end or is not ours.
-
-    Never raises, because it is called after failures.
-    """
+    """Return the JVM's exit code, None if it does not end or is not ours. Never raises: it is called after failures."""
     if plain():
         return None
     with suppress(PrivateDoorBroken, subprocess.TimeoutExpired), door(DOOR):
-        gateway = _gateway()
         # none under spark-submit: there the JVM is our parent
-        process = None if gateway is None else gateway.proc
+        process = getattr(_gateway(), "proc", None)
         return None if process is None else int(process.wait(within_s))
     return None
 

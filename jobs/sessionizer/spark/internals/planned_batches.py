@@ -17,14 +17,6 @@ from sessionizer.spark.internals.java_errors import door
 
 DOOR: Final = "planned batches"
 _RUNTIME: Final = "org.apache.spark.sql.execution.streaming.runtime"
-_RUNNING_QUERY: Final = "sql.streaming.queryId"
-"""The local property in which Spark names the streaming query that a thread works for."""
-
-
-def running_query(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
-    """Return Spark's execution of the streaming query that the calling thread works for."""
-    manager = cast("Any", spark._jsparkSession).streams()  # noqa: SLF001  no Python API
-    return manager.get(spark.sparkContext.getLocalProperty(_RUNNING_QUERY)).streamingQuery()
 
 
 def follow_offset_log(spark: SparkSession, plan_next: Callable[[], bool]) -> None:
@@ -34,7 +26,9 @@ def follow_offset_log(spark: SparkSession, plan_next: Callable[[], bool]) -> Non
     the query ends. Raises PrivateDoorBroken.
     """
     with door(DOOR):
-        query = running_query(spark)
+        manager = cast("Any", spark._jsparkSession).streams()  # noqa: SLF001  no Python API
+        # Spark names the streaming query that a thread works for in a local property
+        query = manager.get(spark.sparkContext.getLocalProperty("sql.streaming.queryId")).streamingQuery()
         ended = scala_object(spark, f"{_RUNTIME}.TERMINATED")
         planned = _PlannedBatches(query, query.triggerExecutor(), ended, plan_next)
         getattr(query, "triggerExecutor_$eq")(planned)  # Scala's name of a setter
@@ -42,10 +36,7 @@ def follow_offset_log(spark: SparkSession, plan_next: Callable[[], bool]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _PlannedBatches:
-    """An executor in the place of Spark's own ``executor``, which goes on calling the ``query``.
-
-    Spark calls it by Java's names. ``ended``: Spark's state of a query that is over.
-    """
+    """An executor in the place of Spark's own ``executor``. ``ended``: Spark's state of a query that is over."""
 
     query: Any
     executor: Any

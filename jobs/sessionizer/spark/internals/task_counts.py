@@ -17,23 +17,19 @@ from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.java_errors import JavaError, door
 
 DOOR: Final = "task counts"
-ANSWER_WITHIN_S: Final = 2.0
 _COUNTS: Final = ("inputRecords", "shuffleReadRecords", "shuffleWriteRecords", "outputRecords")
 
 
 def records_of_stage(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
-    """Return the records read, read from a shuffle, written to one, and put out by the tasks of the stage.
-
-    None if Spark does not know: the stage has not begun, or is forgotten. Raises PrivateDoorBroken.
-    """
+    """Return records in, from and to a shuffle, out, None for an unknown stage. Raises PrivateDoorBroken."""
     if plain():
         return _ask_ui(spark, stage_id)
     try:
         with door(DOOR):
             context: Any = spark.sparkContext._jsc  # noqa: SLF001  no Python API; what the page of a stage shows
             known = context.sc().statusStore().lastStageAttempt(stage_id)
-            read, out = known.inputRecords(), known.outputRecords()
-            return int(read), int(known.shuffleReadRecords()), int(known.shuffleWriteRecords()), int(out)
+            read, shuffle_read, shuffle_written, out = (int(getattr(known, name)()) for name in _COUNTS)
+            return read, shuffle_read, shuffle_written, out
     except JavaError:
         return None
 
@@ -44,7 +40,7 @@ def _ask_ui(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | N
         return None
     address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages/{stage_id}?details=false"
     try:
-        with urlopen(address, timeout=ANSWER_WITHIN_S) as answer:  # noqa: S310  Spark's own address
+        with urlopen(address, timeout=2.0) as answer:  # noqa: S310  Spark's own address
             newest = max(json.load(answer), key=lambda attempt: attempt["attemptId"])
         read, shuffle_read, shuffle_written, out = (int(newest[name]) for name in _COUNTS)
     except (OSError, ValueError, KeyError, TypeError):

@@ -10,24 +10,15 @@ A text that is only a time of day becomes a moment of the day on which it is rea
 """
 
 import re
+from contextlib import suppress
 from datetime import date
 from typing import Any, Final
 
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DateType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VariantType,
-    _parse_datatype_json_string,
-)
+from pyspark.sql import types as T
+from pyspark.sql.types import _parse_datatype_json_string
 
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.java_class import CATALYST, catalyst, column_of, expression_of
@@ -35,8 +26,7 @@ from sessionizer.spark.internals.java_errors import JavaError, door
 from sessionizer.stream_spec.sql_guard import TIME_OF_DAY, is_relative_moment
 
 DOOR: Final = "try"
-_SOME_DAY: Final = date(1970, 1, 1)
-_MOMENTS: Final = (DateType, TimestampType, TimestampNTZType)
+_MOMENTS: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _PARSERS: Final = frozenset({"JsonToStructs", "CsvToStructs", "VariantGet"})
 """Expressions that read moments in a text without a cast."""
 _BARE_NAME: Final = re.compile(r"\s*(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^`]+`))*\s*")
@@ -78,7 +68,7 @@ def try_column(column: Column, spark: SparkSession) -> Column:
     """Return ``column``, null where evaluating it fails. Raises PrivateDoorBroken."""
     if plain():
         # the size of an array is not known to Spark before it has made the array, whatever is in it
-        return F.when(F.try_add(F.lit(_SOME_DAY), F.size(F.array(column))).isNotNull(), column)
+        return F.when(F.try_add(F.lit(date(1970, 1, 1)), F.size(F.array(column))).isNotNull(), column)
     with door(DOOR):
         return column_of(spark, catalyst(spark, "TryEval")(expression_of(spark, column)))
 
@@ -112,22 +102,17 @@ class _Moments:
     def _cast(self, cast: Any, child: Any) -> Any:  # noqa: ANN401  Java objects
         """Return the child of a ``cast``, empty in place of a text that is only a time of day."""
         given, made = _type_of(cast.child()), _type_of(cast)
-        if isinstance(given, StringType) and isinstance(made, _MOMENTS) and child.foldable():
-            if is_relative_moment(self._fold(child)):
-                raise ReadsClock(cast.sql())
+        if isinstance(given, T.StringType) and isinstance(made, _MOMENTS) and child.foldable():
+            with suppress(JavaError):
+                if is_relative_moment(str(child.eval(None))):
+                    raise ReadsClock(cast.sql())
             return child
         if not _may_read_time_of_day(given, made):
             return child
-        if not (self.may_sanitize and isinstance(given, StringType)):
+        if not (self.may_sanitize and isinstance(given, T.StringType)):
             raise ReadsClock(cast.sql())
         text = F.regexp_replace(column_of(self.spark, child), F.lit(TIME_OF_DAY), F.lit(""))
         return expression_of(self.spark, text)
-
-    def _fold(self, constant: Any) -> str:  # noqa: ANN401  a Java object
-        try:
-            return str(constant.eval(None))
-        except JavaError:
-            return ""
 
     def _is(self, node: Any, name: str) -> bool:  # noqa: ANN401  a Java object
         return bool(is_instance_of(self._gateway, node, f"{CATALYST}.expressions.{name}"))
@@ -138,7 +123,7 @@ def _children(node: Any, member: str) -> list[Any]:  # noqa: ANN401  a Java obje
     return [found.apply(at) for at in range(found.size())]
 
 
-def _type_of(node: Any) -> DataType:  # noqa: ANN401  a Java object
+def _type_of(node: Any) -> T.DataType:  # noqa: ANN401  a Java object
     return _parse_datatype_json_string(node.dataType().json())
 
 
@@ -146,22 +131,22 @@ def _parses(node: Any) -> bool:  # noqa: ANN401  a Java object
     return node.getClass().getSimpleName() in _PARSERS
 
 
-def _has_moment(kind: DataType) -> bool:
+def _has_moment(kind: T.DataType) -> bool:
     return '"timestamp"' in kind.json()
 
 
-def _may_read_time_of_day(given: DataType, made: DataType) -> bool:
+def _may_read_time_of_day(given: T.DataType, made: T.DataType) -> bool:
     match given, made:
-        case StringType(), TimestampType():
+        case T.StringType(), T.TimestampType():
             return True
-        case VariantType(), _:
+        case T.VariantType(), _:
             return _has_moment(made)
-        case ArrayType(), ArrayType():
+        case T.ArrayType(), T.ArrayType():
             return _may_read_time_of_day(given.elementType, made.elementType)
-        case MapType(), MapType():
+        case T.MapType(), T.MapType():
             pairs = (given.keyType, made.keyType), (given.valueType, made.valueType)
             return any(_may_read_time_of_day(*pair) for pair in pairs)
-        case StructType(), StructType():
+        case T.StructType(), T.StructType():
             fields = zip(given, made, strict=False)
             return any(_may_read_time_of_day(one.dataType, other.dataType) for one, other in fields)
     return False

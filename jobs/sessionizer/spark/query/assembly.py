@@ -45,10 +45,7 @@ GROUP, PUNCTUATION = "key_group", "punctuation"
 def packer(
     event_columns: list[str], key_groups: int, erased: ErasedKeys = NOBODY_ERASED
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out.
-
-    Rows of ``erased`` keys are refused.
-    """
+    """Return the function for ``mapInArrow``: guarded rows and punctuations in, packed rows without ``erased`` out."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = group_labels(key_groups)
@@ -92,10 +89,7 @@ def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels)
 
 
 def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Make every column nullable, because blobs must fit together.
-
-    Spark takes a column for nullable or not depending on the punctuations of the batch.
-    """
+    """Make every column nullable, as blobs must fit together, whether the batch has punctuations or not."""
     fields = [field.with_nullable(nullable=True) for field in batch.schema]
     return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
@@ -135,10 +129,7 @@ class SessionQuery:
     def run_planned_batches(
         self, write: Callable[[DataFrame, int], None], checkpoint: DataPath, plan_next: Callable[[], bool]
     ) -> None:
-        """Run the batches that ``plan_next`` puts into the offset log of ``checkpoint``, until it returns False.
-
-        It is called before each batch. No other batch is planned. Raises what the query ends with.
-        """
+        """Run the batches that each call of ``plan_next`` puts into the offset log, until it returns False."""
         if plain():
             while plan_next():
                 self._writer(write, checkpoint).trigger(once=True).start().awaitTermination()
@@ -165,10 +156,7 @@ class SessionQuery:
 def session_query(
     spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: DataPath, initial: DataFrame | None = None
 ) -> SessionQuery:
-    """Build the query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``.
-
-    ``initial``: the state of its key groups at the start, if its checkpoint has none yet (rows of ``rows.INITIAL``).
-    """
+    """Build the query. ``initial``: rows of ``rows.INITIAL``, if its checkpoint has no state of the key groups yet."""
     return SessionQuery(_sessionize(spark, guarded, spec, punctuations, initial), guarded)
 
 

@@ -57,10 +57,7 @@ class TableFiles:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """Plan for one table. ``skipped``: why nothing is done. ``warning``: what a user should change.
-
-    ``kept_from``: the day (UTC) before which ``expired`` rows leave.
-    """
+    """Plan for one table. ``skipped``: the reason. ``warning``: an advice. ``kept_from``: first day whose rows stay."""
 
     name: str
     location: str
@@ -74,10 +71,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """Result for one table: its files before and after, and the old files that were ``deleted``.
-
-    ``overtaken``: a command changed the table meanwhile, so its small files stay until the next time.
-    """
+    """Result for one table. ``overtaken``: a command changed it meanwhile, so its small files stay until next time."""
 
     name: str
     location: str
@@ -89,19 +83,13 @@ class TableResult:
 
 
 def plan_tables(spark: SparkSession, places: Iterable[OwnedTable], retention: Retention) -> list[TablePlan]:
-    """Plan the work on each table that is there. Reads only.
-
-    Raises StoreUnreachable, DiskFull, UnwritablePath.
-    """
+    """Plan the work on each table that is there. Reads only. Raises StoreUnreachable, DiskFull, UnwritablePath."""
     there = [place for place in places if table_exists(spark, place.name, place.location)]
     return [_plan(spark, place, retention) for place in there]
 
 
 def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) -> TableResult:
-    """Merge the small files of a table that is not skipped, then delete its old files. Harmless when repeated.
-
-    A killed run leaves the table as it was, or merged. Raises Spark's errors.
-    """
+    """Merge small files, then delete old ones. Harmless when repeated or killed. Raises Spark's errors."""
     assert plan.found is not None  # noqa: S101  such a plan has figures
     if plan.expired and plan.kept_from is not None:
         delete_expired(spark, plan.location, plan.kept_from)

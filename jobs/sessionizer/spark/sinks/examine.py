@@ -51,10 +51,7 @@ class Examined:
 def examine(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, memory: SourceMemory = NOTHING_REMEMBERED
 ) -> Examined:
-    """Resolve every expression of ``spec`` against its source. Writes nothing, reads no event.
-
-    ``memory``: what the lineage remembers of the source. Raises InvalidSpec, naming the field.
-    """
+    """Resolve every expression of ``spec`` against its source. Reads no event. Raises InvalidSpec, naming the field."""
     guarded = read_guarded_source(spark, spec, platform_home, memory)
     measures = types_of_measures(spark, spec, guarded)
     if spec.rules.client_timeouts_table is not None:
@@ -72,10 +69,7 @@ def types_of_measures(spark: SparkSession, spec: StreamSpec, guarded: Guarded) -
 
 
 def half_written_batch(spark: SparkSession, home: StreamHome, lineage: str, tables: Iterable[str]) -> int | None:
-    """Return the batch that one of ``tables`` has rows of and the checkpoint no commit. None if there is none.
-
-    ``tables``: the locations of those that the lineage wrote.
-    """
+    """Return the batch that one of ``tables`` (locations) has rows of and the checkpoint no commit, or None."""
     checkpoint = home.checkpoint(lineage)
     begun = read_begun_batch(checkpoint)
     if begun is None or begun == read_last_commit(checkpoint):
@@ -84,10 +78,7 @@ def half_written_batch(spark: SparkSession, home: StreamHome, lineage: str, tabl
 
 
 def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:
-    """Raise InvalidSpec, naming the field, if ``lineage`` cannot go on by the spec. Writes nothing.
-
-    Raises NotAccepted if sessions that are open now would lack something by it.
-    """
+    """Raise InvalidSpec, or NotAccepted for lacks in open sessions, if ``lineage`` cannot go on by the spec."""
     if running.before is None or not running.applied or read_begun_batch(home.checkpoint(lineage)) is None:
         return
     require_continuable(home.name, running.applied)

@@ -104,10 +104,7 @@ class _Rewriting:
         return f"{words[at].written}({distinct}{_list_texts(taken)}){clauses.text}", end
 
     def _clauses(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[_Clauses, int]:
-        """Return the clauses that follow the brackets of a call and belong to it, and the position of their end.
-
-        ``ignore nulls``, ``filter ( where …)`` and ``within group ( order by …)``, in any order.
-        """
+        """Return the clauses behind the brackets of a call (``filter``, ``within group``, … ``nulls``), and the end."""
         found = _Clauses()
         while at < len(words) and words[at].is_name("filter", "within", "ignore", "respect"):
             clause = words[at].name
@@ -222,10 +219,7 @@ _KNOWN: Final = ", ".join(sorted(NEVER_FAILING))
 
 
 def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructType:
-    """Return the columns that the measures add.
-
-    Raises InvalidSpec for one that is no aggregate over the events' columns.
-    """
+    """Return the columns that the measures add. Raises InvalidSpec for one that is no aggregate over the events."""
     events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
     events = events.select(_SESSION, "event.*")
     columns, misfits = StructType(), SpecProblems()
@@ -251,10 +245,7 @@ def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
 
 
 def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
-    """Raise InvalidSpec if Spark cannot plan a measure that it could resolve.
-
-    Spark has bugs in aggregates of several kinds.
-    """
+    """Raise InvalidSpec if Spark cannot plan a measure that it could resolve, because its aggregates have bugs."""
     if _unplannable(events, measures) is None:
         return
     together: dict[str, str] = {}
@@ -293,10 +284,7 @@ def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
 def add_measures(
     sessions: DataFrame, measures: GuardedAggregates, events: DataFrame | None = None, by: str = "session_id"
 ) -> DataFrame:
-    """Return ``sessions`` (unique ``by`` a column) with the measures as columns, null where evaluating one fails.
-
-    ``events``: rows with that column and the events, if those of ``sessions`` have none.
-    """
+    """Return ``sessions`` (unique ``by``) with the measures. ``events``: their events, if ``sessions`` have none."""
     if not measures.columns:
         return sessions
     each = (sessions if events is None else events).select(

@@ -27,29 +27,14 @@ from sessionizer.home.roots import DataPath, folder_at, is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.tables import table_exists
+from sessionizer.state.lineages import table_changes
 from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.table_changes import (
-    NotifiedChanges,
-    StreamState,
-    TableChange,
-    TableState,
-    accept_rows,
-    find_inconsistency,
-    has_recorded_rows,
-    list_changes_after,
-    read_recorded_rows,
-    read_table_log,
-    unknown_changes,
-)
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(slots=True)
 class TableCheck:
-    """The tables of ``spec`` against the state of ``lineage``, None for a stream that begins.
-
-    ``accepts``: a user accepts the tables as they are. ``say`` gets a line for each that was accepted.
-    """
+    """The tables of ``spec`` against ``lineage``, if any. ``accepts``: a user accepts the tables as they are."""
 
     home: StreamHome
     spec: StreamSpec
@@ -74,32 +59,26 @@ class TableCheck:
                 self._require(name, location)
 
     def require_known(self) -> None:
-        """Raise StateBehindTables for a later lineage or operation that this home does not know.
-
-        Asked once the tables are known to be the stream's own.
-        """
+        """Raise StateBehindTables for a later lineage or operation in the own tables that this home does not know."""
         state, tables = self._state(), self.home.streamed_locations(self.spec.sink.path)
         unknown: set[str] = set()
         for name, batches in self._batches.items():
-            table = TableState(name, tables[name], batches, {})
-            for writer in unknown_changes(state, table):
+            table = table_changes.TableState(name, tables[name], batches, {})
+            for writer in table_changes.unknown_changes(state, table):
                 error = StateBehindTables(self.spec.name, table.location, writer, (batches or {}).get(writer), None)
                 if not self.accepts:
                     raise error
                 self.say(f"accepted: {error}")
                 unknown.add(writer)
         if unknown:
-            accept_rows(self.home, self.spec.sink.path, (), unknown)
+            table_changes.accept_rows(self.home, self.spec.sink.path, (), unknown)
 
     def _read(self, name: str, location: str) -> bool:
-        """Whether the files told of the table.
-
-        Raises ControlUnreachable, DiskFull, UnwritablePath.
-        """
+        """Whether the files told of the table. Raises ControlUnreachable, DiskFull, UnwritablePath."""
         with suppress(InvalidSpec, StoreUnreachable):  # nothing here reads such a URI: Spark may
             table = folder_at(location)
             try:
-                log = read_table_log(table)
+                log = table_changes.read_table_log(table)
             except OSError as error:
                 if is_local(table):
                     raise translate_refusal(table, f"the table {name}", error) from error
@@ -111,20 +90,20 @@ class TableCheck:
 
     def _require(self, name: str, location: str) -> None:
         folder, batches = self.spec.sink.path, self._batches[name]
-        written = read_recorded_rows(self.home, folder, name)
-        if batches is None and has_recorded_rows(self.home, folder, name):
+        written = table_changes.read_recorded_rows(self.home, folder, name)
+        if batches is None and table_changes.has_recorded_rows(self.home, folder, name):
             written = written or {"": -1}
-        table, state = TableState(name, location, batches, written), self._state()
-        error = find_inconsistency(state, table)
+        table, state = table_changes.TableState(name, location, batches, written), self._state()
+        error = table_changes.find_inconsistency(state, table)
         if error is not None and self.accepts:
-            accept_rows(self.home, folder, (name,), ())
+            table_changes.accept_rows(self.home, folder, (name,), ())
             self.say(f"accepted: {error}")
-            error = find_inconsistency(state, replace(table, written={}))
+            error = table_changes.find_inconsistency(state, replace(table, written={}))
         if error is not None:
             raise error
 
-    def _state(self) -> StreamState:
-        return StreamState.read(self.home, self.lineage)
+    def _state(self) -> table_changes.StreamState:
+        return table_changes.StreamState.read(self.home, self.lineage)
 
 
 EVERY_S: Final = 60.0
@@ -134,7 +113,11 @@ class ChangeWatch:
     """A look at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
 
     def __init__(self, home: StreamHome, lineage: str, tables: Mapping[str, str], say: Callable[[str], None]) -> None:
-        self._told, self._tables, self._say = NotifiedChanges(home.lineage(lineage).table_changes), tables, say
+        self._told, self._tables, self._say = (
+            table_changes.NotifiedChanges(home.lineage(lineage).table_changes),
+            tables,
+            say,
+        )
         self._ours = {*origins_of(home), lineage}
         self._next_look, self._is_first = 0.0, True
 
@@ -151,7 +134,7 @@ class ChangeWatch:
     def look_now(self) -> None:
         """Look at the tables."""
         self._next_look = time.monotonic() + EVERY_S
-        looked, changes = dict[str, int](), list["TableChange"]()
+        looked, changes = dict[str, int](), list[table_changes.TableChange]()
         for name, location in self._tables.items():
             with suppress(InvalidSpec, StoreUnreachable, OSError, ValueError, ImportError):
                 table = folder_at(location)
@@ -165,7 +148,9 @@ class ChangeWatch:
             self._told.note(looked, changes)
             self._is_first = False
 
-    def _found(self, table: DataPath, name: str, version: int | None) -> tuple[int | None, list[TableChange]]:
+    def _found(
+        self, table: DataPath, name: str, version: int | None
+    ) -> tuple[int | None, list[table_changes.TableChange]]:
         if version is None:
             return newest_version(table), []  # the past of a table is not looked at
-        return list_changes_after(table, name, version, self._ours, cut=self._is_first)
+        return table_changes.list_changes_after(table, name, version, self._ours, cut=self._is_first)

@@ -13,19 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from sessionizer.control.history.sample import PHASES
 from sessionizer.core.definition.outcome import CloseReason
@@ -63,42 +52,39 @@ NOBODY_IN_LOG: Final = {"delta.dataSkippingStatsColumns": "date,lineage,batch_id
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table's name, comment and documented columns, and the ``properties`` that it is created with.
-
-    ``given_by``: the columns that a spec adds, with the block of the spec that does.
-    """
+    """A table's columns, and ``properties`` at its creation. ``given_by``: the block of a spec that gives a column."""
 
     name: str
     comment: str
-    columns: StructType
+    columns: T.StructType
     properties: Mapping[str, str] = field(default_factory=dict)
     given_by: Mapping[str, str] = field(default_factory=dict)
 
 
-def _column(name: str, kind: DataType, comment: str) -> StructField:
-    return StructField(name, kind, metadata={"comment": comment})
+def _column(name: str, kind: T.DataType, comment: str) -> T.StructField:
+    return T.StructField(name, kind, metadata={"comment": comment})
 
 
-def _origin(at: str, done: str) -> list[StructField]:
+def _origin(at: str, done: str) -> list[T.StructField]:
     return [
-        _column("lineage", StringType(), "id of the checkpoint's life that wrote the row"),
-        _column("batch_id", LongType(), "micro-batch of that lineage"),
-        _column(at, TimestampType(), f"wall clock when the batch {done} it, UTC"),
+        _column("lineage", T.StringType(), "id of the checkpoint's life that wrote the row"),
+        _column("batch_id", T.LongType(), "micro-batch of that lineage"),
+        _column(at, T.TimestampType(), f"wall clock when the batch {done} it, UTC"),
     ]
 
 
-def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructType) -> TableShape:
+def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: T.StructType) -> TableShape:
     """Return the shape of the table ``sessions``."""
     columns = [
-        _column("session_id", StringType(), "stable across replays: hash of key, first instant and first event id"),
-        _column("key", StringType(), "whose session it is"),
-        _column("client", StringType(), "client of the first event"),
-        _column("date", DateType(), "UTC day of started_at. The table is clustered by it"),
-        _column("started_at", TimestampType(), "clock of the first event, UTC"),
-        _column("ended_at", TimestampType(), "clock of the last event, UTC"),
-        _column("duration_ms", LongType(), "ended_at - started_at, ms"),
-        _column("event_count", IntegerType(), "events in the session"),
-        _column("close_reason", StringType(), ", ".join(CloseReason)),
+        _column("session_id", T.StringType(), "stable across replays: hash of key, first instant and first event id"),
+        _column("key", T.StringType(), "whose session it is"),
+        _column("client", T.StringType(), "client of the first event"),
+        _column("date", T.DateType(), "UTC day of started_at. The table is clustered by it"),
+        _column("started_at", T.TimestampType(), "clock of the first event, UTC"),
+        _column("ended_at", T.TimestampType(), "clock of the last event, UTC"),
+        _column("duration_ms", T.LongType(), "ended_at - started_at, ms"),
+        _column("event_count", T.IntegerType(), "events in the session"),
+        _column("close_reason", T.StringType(), ", ".join(CloseReason)),
         *(_column(field.name, field.dataType, spec.measures[field.name]) for field in measures),
     ]
     if spec.sink.keep_events:
@@ -106,78 +92,81 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
         columns.append(_column("events", events, "the session's events in order"))
     columns += _origin("emitted_at", "emitted")
     given_by = dict.fromkeys(measures.names, "measures")
-    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES, given_by)
+    return TableShape(SESSIONS, "finished sessions, each once", T.StructType(columns), SESSIONS_PROPERTIES, given_by)
 
 
 def open_sessions_shape(sessions: TableShape) -> TableShape:
     """Return the shape of the table ``open_sessions``, with the measures of ``sessions``."""
     columns = [
-        _column("session_id", StringType(), "its id so far, which is final if settled"),
-        _column("settled", BooleanType(), "whether no later event can become the first one"),
-        _column("key", StringType(), "whose session it is"),
-        _column("client", StringType(), "client of the first event"),
-        _column("date", DateType(), "UTC day of started_at. The table is clustered by it"),
-        _column("started_at", TimestampType(), "clock of the first event, UTC"),
-        _column("last_event_at", TimestampType(), "clock of the last event so far, UTC"),
-        _column("due_at", TimestampType(), "clock at which it ends without more events, UTC"),
-        _column("event_count", IntegerType(), "events so far"),
-        _column("first_event_id", StringType(), "id of the first event"),
+        _column("session_id", T.StringType(), "its id so far, which is final if settled"),
+        _column("settled", T.BooleanType(), "whether no later event can become the first one"),
+        _column("key", T.StringType(), "whose session it is"),
+        _column("client", T.StringType(), "client of the first event"),
+        _column("date", T.DateType(), "UTC day of started_at. The table is clustered by it"),
+        _column("started_at", T.TimestampType(), "clock of the first event, UTC"),
+        _column("last_event_at", T.TimestampType(), "clock of the last event so far, UTC"),
+        _column("due_at", T.TimestampType(), "clock at which it ends without more events, UTC"),
+        _column("event_count", T.IntegerType(), "events so far"),
+        _column("first_event_id", T.StringType(), "id of the first event"),
         *(column for column in sessions.columns if column.name in sessions.given_by),
-        _column("lineage", StringType(), "lineage that has it open"),
-        _column("batch_id", LongType(), "batch of that lineage after which it was open"),
-        _column("as_of", TimestampType(), "wall clock of that batch, UTC"),
+        _column("lineage", T.StringType(), "lineage that has it open"),
+        _column("batch_id", T.LongType(), "batch of that lineage after which it was open"),
+        _column("as_of", T.TimestampType(), "wall clock of that batch, UTC"),
     ]
     comment = "open sessions after one batch"
-    return TableShape(OPEN_SESSIONS, comment, StructType(columns), OPEN_PROPERTIES, sessions.given_by)
+    return TableShape(OPEN_SESSIONS, comment, T.StructType(columns), OPEN_PROPERTIES, sessions.given_by)
 
 
 def quarantine_shape() -> TableShape:
     """Return the shape of the table ``quarantine``."""
     columns = [
-        _column("reason", StringType(), "what is wrong with the row"),
-        _column("raw", StringType(), "the row as it came (bytes that are no UTF-8 replaced); the event as JSON for "
+        _column("reason", T.StringType(), "what is wrong with the row"),
+        _column("raw", T.StringType(), "the row as it came (bytes that are no UTF-8 replaced); the event as JSON for "
                                      "conflicting_duplicate and where the source is not text; the error for "
                                      "unreadable_file"),
-        _column("source_position", StringType(), "file, or topic-partition-offset"),
-        _column("date", DateType(), "UTC day of quarantined_at. The table is clustered by it"),
+        _column("source_position", T.StringType(), "file, or topic-partition-offset"),
+        _column("date", T.DateType(), "UTC day of quarantined_at. The table is clustered by it"),
         *_origin("quarantined_at", "refused"),
     ]  # fmt: skip
     comment = "rows that never reached a session, with the reason"
-    return TableShape(QUARANTINE, comment, StructType(columns), NOBODY_IN_LOG)
+    return TableShape(QUARANTINE, comment, T.StructType(columns), NOBODY_IN_LOG)
 
 
-def late_events_shape(payload: StructType) -> TableShape:
+def late_events_shape(payload: T.StructType) -> TableShape:
     """Return the shape of the table ``late_events``."""
     columns = [
-        _column("key", StringType(), "whose event it is"),
-        _column("client", StringType(), "its client"),
-        _column("event_time", TimestampType(), "when it happened, UTC: at or before the watermark of its batch"),
-        _column("event_id", StringType(), "its id"),
-        _column("closes", BooleanType(), "whether it would have closed its session"),
-        _column("timeout_ms", LongType(), "its own gap timeout, ms, if it brought one"),
+        _column("key", T.StringType(), "whose event it is"),
+        _column("client", T.StringType(), "its client"),
+        _column("event_time", T.TimestampType(), "when it happened, UTC: at or before the watermark of its batch"),
+        _column("event_id", T.StringType(), "its id"),
+        _column("closes", T.BooleanType(), "whether it would have closed its session"),
+        _column("timeout_ms", T.LongType(), "its own gap timeout, ms, if it brought one"),
         *payload,
-        _column("date", DateType(), "UTC day of event_time. The table is clustered by it"),
+        _column("date", T.DateType(), "UTC day of event_time. The table is clustered by it"),
         *_origin("noticed_at", "refused"),
     ]
     given_by = dict.fromkeys(payload.names, "mapping.payload")
     comment = "valid events that came behind the watermark"
-    return TableShape(LATE_EVENTS, comment, StructType(columns), NOBODY_IN_LOG, given_by)
+    return TableShape(LATE_EVENTS, comment, T.StructType(columns), NOBODY_IN_LOG, given_by)
 
 
-def sessions_daily_shape(totals: StructType) -> TableShape:
+def sessions_daily_shape(totals: T.StructType) -> TableShape:
     """Return the shape of the table ``sessions_daily``. ``totals`` are the sums of the numeric measures."""
     columns = [
-        _column("date", DateType(), "UTC day on which the sessions started. The table is clustered by it"),
-        _column("client", StringType(), "client of the sessions, null for those without one"),
-        _column("sessions", LongType(), "finished sessions"),
-        _column("events", LongType(), "events in them"),
-        _column("average_duration_ms", DoubleType(), "mean of duration_ms"),
-        _column("median_duration_ms", DoubleType(), "exact median of duration_ms"),
-        *(_column(f"ended_by_{reason}", LongType(), f"sessions with close_reason {reason}") for reason in CloseReason),
+        _column("date", T.DateType(), "UTC day on which the sessions started. The table is clustered by it"),
+        _column("client", T.StringType(), "client of the sessions, null for those without one"),
+        _column("sessions", T.LongType(), "finished sessions"),
+        _column("events", T.LongType(), "events in them"),
+        _column("average_duration_ms", T.DoubleType(), "mean of duration_ms"),
+        _column("median_duration_ms", T.DoubleType(), "exact median of duration_ms"),
+        *(
+            _column(f"ended_by_{reason}", T.LongType(), f"sessions with close_reason {reason}")
+            for reason in CloseReason
+        ),
         *(_column(field.name, field.dataType, "sum over the sessions") for field in totals),
     ]
     comment = "finished sessions by day and client"
-    return TableShape(SESSIONS_DAILY, comment, StructType(columns), {"delta.dataSkippingStatsColumns": "date"})
+    return TableShape(SESSIONS_DAILY, comment, T.StructType(columns), {"delta.dataSkippingStatsColumns": "date"})
 
 
 HISTORY_FIGURES: Final = {
@@ -207,32 +196,29 @@ HISTORY_FIGURES: Final = {
 def stream_history_shape() -> TableShape:
     """Return the shape of the table ``stream_history``."""
     columns = [
-        _column("date", DateType(), "UTC day of at. The table is clustered by it"),
-        _column("at", TimestampType(), "begin of the minute, or moment of the event, UTC"),
-        _column("kind", StringType(), "minute, or the kind of the event: start, stop, crash, savepoint, command, …"),
-        _column("lineage", StringType(), "lineage of the last batch, or of the event"),
-        _column("batch_id", LongType(), "last batch of the minute, or the batch of the event"),
-        *(_column(name, LongType(), comment) for name, comment in HISTORY_FIGURES.items()),
-        _column("watermark", TimestampType(), "watermark after the last batch, UTC"),
-        _column("straggler", StringType(), "kind of the straggler: key_group, key or partition"),
-        _column("what", StringType(), "the event in a word: a verb, a cause, a verdict, a kind of alert"),
-        _column("text", StringType(), "details of the event"),
-        _column("driver", StringType(), "driver of the event"),
-        _column("savepoint", StringType(), "savepoint of the event"),
-        _column("approved_by", StringType(), "user who approved the command"),
+        _column("date", T.DateType(), "UTC day of at. The table is clustered by it"),
+        _column("at", T.TimestampType(), "begin of the minute, or moment of the event, UTC"),
+        _column("kind", T.StringType(), "minute, or the kind of the event: start, stop, crash, savepoint, command, …"),
+        _column("lineage", T.StringType(), "lineage of the last batch, or of the event"),
+        _column("batch_id", T.LongType(), "last batch of the minute, or the batch of the event"),
+        *(_column(name, T.LongType(), comment) for name, comment in HISTORY_FIGURES.items()),
+        _column("watermark", T.TimestampType(), "watermark after the last batch, UTC"),
+        _column("straggler", T.StringType(), "kind of the straggler: key_group, key or partition"),
+        _column("what", T.StringType(), "the event in a word: a verb, a cause, a verdict, a kind of alert"),
+        _column("text", T.StringType(), "details of the event"),
+        _column("driver", T.StringType(), "driver of the event"),
+        _column("savepoint", T.StringType(), "savepoint of the event"),
+        _column("approved_by", T.StringType(), "user who approved the command"),
     ]
-    return TableShape(STREAM_HISTORY, "what the stream did, by the minute, and its events", StructType(columns))
+    return TableShape(STREAM_HISTORY, "what the stream did, by the minute, and its events", T.StructType(columns))
 
 
-def require_fit(shape: TableShape, existing: StructType, location: str, may_widen: Callable[[], bool]) -> None:
-    """Raise InvalidSpec for a column of ``shape`` that the table has with a type that it cannot take.
-
-    ``may_widen``: whether the table may change a type for a wider one.
-    """
+def require_fit(shape: TableShape, existing: T.StructType, location: str, may_widen: Callable[[], bool]) -> None:
+    """Raise InvalidSpec for a column of ``shape`` whose type the table cannot take, not even if it ``may_widen``."""
     for column in shape.columns:
         if column.name not in existing.names:
             continue
-        was, now = (arrow_fields(StructType([one]))[0].type for one in (existing[column.name], column))
+        was, now = (arrow_fields(T.StructType([one]))[0].type for one in (existing[column.name], column))
         never, unless_widened = unfit(was, now), unfit(now, was)
         if never is not None:
             raise _refusal(shape, column, never, location, never=True)
@@ -241,7 +227,7 @@ def require_fit(shape: TableShape, existing: StructType, location: str, may_wide
             raise _refusal(shape, column, Unfit(path, narrower, wider), location, never=False)
 
 
-def _refusal(shape: TableShape, column: StructField, found: Unfit, location: str, *, never: bool) -> InvalidSpec:
+def _refusal(shape: TableShape, column: T.StructField, found: Unfit, location: str, *, never: bool) -> InvalidSpec:
     path = found.path
     if column.name == "events" and len(path) > 1:  # of the struct that is an element of it
         field, path = f"mapping.payload.{path[1]}", path[2:]
@@ -255,9 +241,9 @@ def _refusal(shape: TableShape, column: StructField, found: Unfit, location: str
     return InvalidSpec(field, sql_type(found.now), allowed)
 
 
-def lacks(existing: StructType, shape: TableShape) -> bool:
+def lacks(existing: T.StructType, shape: TableShape) -> bool:
     """Whether the table must get a column, a field of a struct or a wider type before it takes rows of ``shape``."""
-    shared = StructType([existing[column.name] for column in shape.columns if column.name in existing.names])
+    shared = T.StructType([existing[column.name] for column in shape.columns if column.name in existing.names])
     has = pa.schema(arrow_fields(shared))
     both = unite_schemas(has, pa.schema(arrow_fields(shape.columns)))
     return any(name not in has.names or not has.field(name).type.equals(both.field(name).type) for name in both.names)

@@ -43,10 +43,7 @@ COMMITS_PER_CHECKPOINT: Final = "50"
 
 
 def table_exists(spark: SparkSession, name: str, location: str) -> bool:
-    """Whether there is a Delta table at ``location``. ``name`` is for errors.
-
-    Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
-    """
+    """Whether a Delta table is there. Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted."""
     try:
         return bool(DeltaTable.isDeltaTable(spark, location))
     except (PySparkException, JavaError) as error:
@@ -56,10 +53,7 @@ def table_exists(spark: SparkSession, name: str, location: str) -> bool:
 def ensure_tables(
     spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str], owner: str | None = None
 ) -> None:
-    """Call ``ensure_table`` for each, side by side, because each spends seconds in code used for the first time.
-
-    Raises the first that failed, and InvalidSpec before any table is touched.
-    """
+    """Call ``ensure_table`` for each side by side. Raises InvalidSpec before any is touched, and the first failure."""
     wanted = tuple(shapes)
     columns = require_tables_fit(spark, wanted, locations)
     found = [(existing, shape, locations[shape.name]) for existing, shape in zip(columns, wanted, strict=True)]
@@ -72,10 +66,7 @@ def ensure_tables(
 def require_tables_fit(
     spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str]
 ) -> list[StructType | None]:
-    """Return the columns of each table that is there, None for one that is not. Writes nothing.
-
-    Raises StoreUnreachable, QueryFailed, and InvalidSpec for a type that a table cannot take.
-    """
+    """Return the columns of each table, None for a missing one. Raises StoreUnreachable, QueryFailed, InvalidSpec."""
     with ThreadPoolExecutor(thread_name_prefix="fit-table") as pool:
         looked_at = [pool.submit(_read_existing_columns, spark, shape, locations[shape.name]) for shape in shapes]
         return [one.result() for one in looked_at]
@@ -91,10 +82,7 @@ def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: s
 
 
 def _read_existing_columns(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
-    """Return the columns of the table, None if there is none. Raises InvalidSpec if one misfits.
-
-    Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
-    """
+    """Return the table's columns, None if it is not there. Raises InvalidSpec if one misfits."""
     if not table_exists(spark, shape.name, location):
         return None
     existing = spark.read.format("delta").load(location).schema
@@ -282,10 +270,7 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
 
 
 def require_ours(spark: SparkSession, tables: Mapping[str, str], owner: str) -> None:
-    """Raise TableOwned if one of the ``tables``, all of them there, is not marked as that of ``owner``.
-
-    Asked after they were made and claimed, because another driver may have done the same at the same time.
-    """
+    """Raise TableOwned if one of the ``tables``, just made and claimed, is by now not marked as that of ``owner``."""
     for location in tables.values():
         _require(location, table_property(spark, location, OWNER) or "nobody", owner)
 
@@ -299,10 +284,7 @@ def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
 
 
 def _set_property(spark: SparkSession, location: str, name: str, value: str, what: str) -> None:
-    """Set a property of the table. ``what`` names it in errors.
-
-    Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
-    """
+    """Set a property, with ``what`` in errors. Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted."""
     try:
         spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{name}' = '{value}')")
     except PySparkException as error:

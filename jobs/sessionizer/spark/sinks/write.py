@@ -23,16 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.storagelevel import StorageLevel
 
+from sessionizer.core.key_group import table_rows
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.core.key_group.table_rows import (
-    RowOrigin,
-    RowShape,
-    late_rows,
-    open_events,
-    open_rows,
-    quarantine_rows,
-    session_rows,
-)
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import open_blob
 from sessionizer.errors import DataAway, StateBehindTables
@@ -55,7 +47,7 @@ def few_blobs_at_a_time(spark: SparkSession) -> AbstractContextManager[None]:
     return temporary_settings(spark, {ARROW_LIMIT: str(BLOBS_TO_PYTHON_BYTES)})
 
 
-def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: RowOrigin) -> DataFrame:
+def unpack(emitted: DataFrame, kind: str, shape: table_rows.RowShape, origin: table_rows.RowOrigin) -> DataFrame:
     """Unpack the blobs of ``kind`` (of ``rows``) into rows of ``shape``."""
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,11 +83,6 @@ class BatchCounts:
     versions: dict[str, int | None] = field(default_factory=dict)
     evaluated_ms: int = 0
     written_ms: int = 0
-
-    @property
-    def sessions_version(self) -> int | None:
-        """Version of ``sessions`` with this batch, None if it brought none or was there before."""
-        return self.versions.get(rows.SESSIONS)
 
     @property
     def tables(self) -> list[str]:
@@ -140,10 +127,7 @@ class Sinks:
     shows_open: bool = False
 
     def write(self, emitted: DataFrame, batch_id: int) -> BatchCounts:
-        """Evaluate the batch, then write its output. Returns the rows of each kind.
-
-        Raises StateBehindTables for a batch that a table has though it was never begun, DataAway without a table.
-        """
+        """Evaluate the batch, then write its output. Raises StateBehindTables for a table ahead of it, and DataAway."""
         # on disk, however much it is: in memory it would be there beside what the writers of the tables need
         emitted.persist(StorageLevel.DISK_ONLY)
         began = time.monotonic()
@@ -165,23 +149,23 @@ class Sinks:
             emitted.unpersist()
 
     def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
-        origin = RowOrigin.now(self.lineage, batch_id)
+        origin = table_rows.RowOrigin.now(self.lineage, batch_id)
         unpacked = unpack(emitted, kind, self._shape(kind), origin)
         if kind == rows.SNAPSHOT and self.measures.columns:
             # apart, so that the ids are made once, and the events do not travel to the join
-            events = unpack(emitted, kind, open_events(self.payload), origin)
+            events = unpack(emitted, kind, table_rows.open_events(self.payload), origin)
             return add_measures(unpacked, self.measures, events, "_place").drop("_place")
         if kind != rows.SESSIONS:
             return unpacked
         measured = add_measures(unpacked, self.measures)
         return measured if self.keep_events else measured.drop("events")
 
-    def _shape(self, kind: str) -> RowShape:
+    def _shape(self, kind: str) -> table_rows.RowShape:
         if kind == rows.SESSIONS:
-            return session_rows(self.payload, keep_events=self.keep_events or bool(self.measures.columns))
+            return table_rows.session_rows(self.payload, keep_events=self.keep_events or bool(self.measures.columns))
         if kind == rows.SNAPSHOT:
-            return open_rows(self.payload, shows_events=bool(self.measures.columns))
-        return late_rows(self.payload) if kind == rows.LATE else quarantine_rows()
+            return table_rows.open_rows(self.payload, shows_events=bool(self.measures.columns))
+        return table_rows.late_rows(self.payload) if kind == rows.LATE else table_rows.quarantine_rows()
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> int | None:
         version, begun = self._put(table, frame, batch_id), -1 if self.begun is None else self.begun

@@ -176,10 +176,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: int) -> DataFrame:
-    """Read the files at ``path`` (see ``literal``) as those of ``source``.
-
-    Raises InvalidSpec for invalid columns.
-    """
+    """Read the files at ``path`` (see ``literal``) as those of ``source``. Raises InvalidSpec for invalid columns."""
     of_folder = {name for name in source.options if (row := find_options(name, source.encoding)) and row.of_folder}
     reader_options = {name: value for name, value in source.options.items() if name in of_folder}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}

@@ -149,10 +149,7 @@ class FolderWatch:
 
 
 def files_passed_over(source: Source, platform_home: Path) -> str | None:
-    """Say how many files of a local folder are not read because of their names.
-
-    None if there is no such file or folder.
-    """
+    """Say how many files of a local folder are not read because of their names, None if there are none."""
     if source.format != "files" or "://" in (folder := resolve_place(source.path, platform_home)):
         return None
     with suppress(OSError), os.scandir(folder) as entries:

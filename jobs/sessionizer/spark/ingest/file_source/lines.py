@@ -31,10 +31,7 @@ _FORMAT: Final = "timestampformat"
 def find_times_of_day(
     columns: StructType, options: Mapping[str, str], may_have: Column, parse: Callable[[StructType], Column]
 ) -> Column:
-    """Find records with a time of day in place of a timestamp of ``columns``.
-
-    ``may_have``: false for a record that needs no second look. ``parse`` makes a struct of the given columns.
-    """
+    """Find records with a time of day for a timestamp. ``may_have``: which to ``parse`` anew, as a struct of texts."""
     has_format = _FORMAT in {name.lower() for name in options}
 
     def is_time(text: Column, kind: DataType) -> Column | None:

@@ -28,23 +28,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.data_files import open_data, several_at_a_time
@@ -54,15 +38,7 @@ from sessionizer.home.roots import ControlPath, DataPath, folder_at, object_stor
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line, other_header, other_length, whole_text
-from sessionizer.spark.ingest.file_source.files import (
-    QUOTE,
-    checksum_options,
-    csv_options,
-    has_lines,
-    is_option_on,
-    read_files,
-    separator,
-)
+from sessionizer.spark.ingest.file_source import files
 from sessionizer.spark.ingest.file_source.folder_watch import local_path, path_for_reader, read_bytes
 from sessionizer.spark.ingest.file_source.lines import POSITION, parse_column_schema
 from sessionizer.spark.ingest.punctuation import report_unreadable
@@ -71,18 +47,18 @@ from sessionizer.stream_spec.document.source import FilesSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-class _Nanoseconds(DataType):
+class _Nanoseconds(T.DataType):
     """Moments in nanoseconds, which Spark reads as whole numbers only."""
 
 
-_LARGEST: Final = DecimalType(20, 0)
-_BITS: Final[dict[DataType, int]] = {
-    ByteType(): 7, ShortType(): 15, IntegerType(): 31, LongType(): 63, _LARGEST: 64,
+_LARGEST: Final = T.DecimalType(20, 0)
+_BITS: Final[dict[T.DataType, int]] = {
+    T.ByteType(): 7, T.ShortType(): 15, T.IntegerType(): 31, T.LongType(): 63, _LARGEST: 64,
 }  # fmt: skip
 """Bits of the greatest value of each type of whole numbers. The last is how Spark reads unsigned ones of 64 bits."""
 _HELD_BY: Final = {
-    pa.int8(): ByteType(), pa.int16(): ShortType(), pa.int32(): IntegerType(), pa.int64(): LongType(),
-    pa.uint8(): ShortType(), pa.uint16(): IntegerType(), pa.uint32(): LongType(), pa.uint64(): _LARGEST,
+    pa.int8(): T.ByteType(), pa.int16(): T.ShortType(), pa.int32(): T.IntegerType(), pa.int64(): T.LongType(),
+    pa.uint8(): T.ShortType(), pa.uint16(): T.IntegerType(), pa.uint32(): T.LongType(), pa.uint64(): _LARGEST,
     pa.timestamp("ns"): _Nanoseconds(),
 }  # fmt: skip
 """The shortest type of Spark that holds all values of a type of Arrow."""
@@ -101,23 +77,23 @@ def find_unfit_types(spark: SparkSession, source: FilesSource, uris: Sequence[st
     return {uri: problem for uri, problem in problems.items() if problem is not None}
 
 
-def find_unfit_column(declared: DataType, found: DataType, place: str = "") -> str | None:
+def find_unfit_column(declared: T.DataType, found: T.DataType, place: str = "") -> str | None:
     """Return the first part of ``declared`` that does not hold all values of ``found``, None if there is none."""
     match declared, found:
-        case StructType(), StructType():
+        case T.StructType(), T.StructType():
             by_name = {field.name.lower(): field.dataType for field in found}
-            parts = ((f.name, f.dataType, by_name.get(f.name.lower(), NullType())) for f in declared)
+            parts = ((f.name, f.dataType, by_name.get(f.name.lower(), T.NullType())) for f in declared)
             inside = (find_unfit_column(one, other, f"{place}.{name}".strip(".")) for name, one, other in parts)
             return next((problem for problem in inside if problem), None)
-        case ArrayType(), ArrayType():
+        case T.ArrayType(), T.ArrayType():
             return find_unfit_column(declared.elementType, found.elementType, f"{place}[]")
-        case MapType(), MapType():
+        case T.MapType(), T.MapType():
             return find_unfit_column(declared.valueType, found.valueType, f"{place}[]")
-        case TimestampType() | TimestampNTZType(), _Nanoseconds():
+        case T.TimestampType() | T.TimestampNTZType(), _Nanoseconds():
             return f"{place} is in nanoseconds. Declare it bigint, and use timestamp_micros({place} div 1000)"
     bits, held = _BITS.get(found, 0), _BITS.get(declared)
-    least = 0 if isinstance(declared, DateType) else _BITS[IntegerType()]
-    is_inexact = isinstance(declared, FloatType | DoubleType | DateType) and bits > least
+    least = 0 if isinstance(declared, T.DateType) else _BITS[T.IntegerType()]
+    is_inexact = isinstance(declared, T.FloatType | T.DoubleType | T.DateType) and bits > least
     if is_inexact or (held is not None and bits > held):
         kind = found.simpleString()
         return (
@@ -126,36 +102,36 @@ def find_unfit_column(declared: DataType, found: DataType, place: str = "") -> s
     return None
 
 
-def _schema_elsewhere(spark: SparkSession, *uris: str) -> DataType:
+def _schema_elsewhere(spark: SparkSession, *uris: str) -> T.DataType:
     try:
         return spark.read.option("mergeSchema", "true").parquet(*map(path_for_reader, uris)).schema
     except (PySparkException, JavaError):
-        return NullType()  # the query that reads them reports the error
+        return T.NullType()  # the query that reads them reports the error
 
 
-def _schema_here(path: str) -> DataType:
+def _schema_here(path: str) -> T.DataType:
     try:
         return _held(pa.struct(list(pq.read_schema(path))))
     except (OSError, pa.ArrowException):
-        return NullType()  # the query that reads it reports the error
+        return T.NullType()  # the query that reads it reports the error
 
 
-def _held(kind: pa.DataType) -> DataType:
+def _held(kind: pa.DataType) -> T.DataType:
     """Return the type of Spark for whole numbers and nanoseconds in ``kind``, ``NullType`` for all else."""
     if pa.types.is_dictionary(kind):
         return _held(kind.value_type)
     if pa.types.is_struct(kind):
-        fields = StructType()
+        fields = T.StructType()
         for field in kind:
             fields = fields.add(field.name, _held(field.type))
         return fields
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return ArrayType(_held(kind.value_type))
+        return T.ArrayType(_held(kind.value_type))
     if pa.types.is_map(kind):
-        return MapType(_held(kind.key_type), _held(kind.item_type))
+        return T.MapType(_held(kind.key_type), _held(kind.item_type))
     if pa.types.is_timestamp(kind):
         kind = pa.timestamp(kind.unit)
-    return _HELD_BY.get(kind, NullType())
+    return _HELD_BY.get(kind, T.NullType())
 
 
 _OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
@@ -167,8 +143,8 @@ _LONGEST: Final = 1024 * 1024
 
 def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str]) -> dict[str, str]:
     """Find the files whose header is not that of the source, each with the difference."""
-    options = csv_options(source.options)
-    if source.encoding != "csv" or not is_option_on(options, "header") or not has_lines(options):
+    options = files.csv_options(source.options)
+    if source.encoding != "csv" or not files.is_option_on(options, "header") or not files.has_lines(options):
         return {}
     names = parse_column_schema(source.columns).names
     found = {uri: first_csv_line(spark, uri, options) for uri in uris}
@@ -179,12 +155,12 @@ def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str])
 def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) -> str | None:
     """Say how the header ``line`` differs from the ``names`` of the columns, None if it does not."""
     try:
-        header = _cells(line, separator(options), options.get("quote", QUOTE))
+        header = _cells(line, files.separator(options), options.get("quote", files.QUOTE))
     except csv.Error as error:
         return f"the header is no CSV: {error}"
-    if is_option_on(options, "ignoreleadingwhitespace"):
+    if files.is_option_on(options, "ignoreleadingwhitespace"):
         header = [cell.lstrip() for cell in header]
-    if is_option_on(options, "ignoretrailingwhitespace"):
+    if files.is_option_on(options, "ignoretrailingwhitespace"):
         header = [cell.rstrip() for cell in header]
     if len(header) != len(names):
         return other_length(len(header), len(names))
@@ -220,7 +196,7 @@ def _is_told(line: str, comment: str | None) -> bool:
 
 def _first_line_by_spark(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
     by_line = {"lineSep": options["linesep"]} if "linesep" in options else {}
-    lines = spark.read.format("text").options(**checksum_options(uri), **by_line).load(path_for_reader(uri))
+    lines = spark.read.format("text").options(**files.checksum_options(uri), **by_line).load(path_for_reader(uri))
     return next((row.value for row in lines.take(100) if _is_told(row.value, options.get("comment"))), None)
 
 
@@ -368,7 +344,7 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
     path, limit = path_for_reader(uri), spec.rules.max_event_bytes
     if _failure(lambda: read_bytes(spark, [uri]).select(F.crc32("content"))) is not None:
         return None
-    return _failure(lambda: read_files(spark.read, source, path, limit))
+    return _failure(lambda: files.read_files(spark.read, source, path, limit))
 
 
 def _failure(read: Callable[[], DataFrame]) -> str | None:

@@ -107,11 +107,7 @@ _HAS_HEADER: Final = f"octet_length(value) >= {HEADER_BYTES} and hex(substring(v
 def parse_records(
     records: DataFrame, source: KafkaSource, max_event_bytes: int, writers: Writers | None = None, reader: str = ""
 ) -> DataFrame:
-    """Parse the values of ``records``, which have the columns of Spark's Kafka source.
-
-    ``writers``: the schemas of values with a header. ``reader``: the schema of Avro that gives the columns. Raises
-    InvalidSpec.
-    """
+    """Parse the values of Kafka's ``records``. ``reader``: the schema of Avro with the columns. Raises InvalidSpec."""
     position = F.concat_ws("-", "topic", "partition", "offset").alias(POSITION)
     about = F.struct(
         F.col("key").cast("string").alias("key"), "topic", "partition", "offset", "timestamp", "headers"

@@ -211,10 +211,7 @@ def _known_as(schema: RegisteredSchema, source: KafkaSource) -> str | None:
 
 
 def message_indexes(file: bytes, message: str) -> tuple[int, ...] | None:
-    """Return the place of ``message`` (its full name) in ``file``, a FileDescriptorProto. None if it is not there.
-
-    Raises ValueError for another content.
-    """
+    """Return the place of ``message`` in ``file``, a FileDescriptorProto. Raises ValueError for another content."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415  only Protobuf needs it
     from google.protobuf.message import DecodeError  # noqa: PLC0415
 
