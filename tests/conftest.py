@@ -26,8 +26,8 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 # a real Kafka broker, a real HDFS, a disk that can be filled, a made-up platform, supervisors of scripted drivers,
 # reviewed sentences
 pytest_plugins = [
+    "support.processes.hadoop",
     "support.processes.kafka_broker",
-    "support.processes.hadoop_fixtures",
     "support.stores.control_fixtures",
     "support.faults.small_disk",
     "support.fixtures.platform",

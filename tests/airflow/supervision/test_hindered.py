@@ -29,8 +29,9 @@ from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded, works
 from support.fixtures.supervisor import behave, patient, set_limits
+from support.places import known
 from support.processes.fabricated_platform import Platform
-from support.processes.ports import eventually, known
+from support.processes.ports import eventually
 
 NewSupervisor = Callable[[], Supervisor]
 

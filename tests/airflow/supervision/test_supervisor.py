@@ -46,7 +46,8 @@ from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait, read_si
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded, works
 from support.fixtures.supervisor import behave, patient
-from support.processes.ports import eventually, known
+from support.places import known
+from support.processes.ports import eventually
 
 RUN = "scheduled__2026-11-23T01:00:00+00:00"
 BY_HAND = "Dag Run's state was manually set to `failed`."

@@ -24,8 +24,7 @@ from support.expected.told_causes import made
 from support.faults.dead_mounts import mount_that_hangs
 from support.faults.spoiled_streams import a_file, a_file_for_the_quarantine, table_of_another
 from support.fixtures.supervisor import scripted_command
-from support.places import REPOSITORY, SUPPORT
-from support.processes.ports import known
+from support.places import REPOSITORY, SUPPORT, known
 from support.processes.standalone_spark import standalone_master
 from support.processes.watched_stream import WatchedStream, real_driver
 from support.releases.environments import delta_without, spark_of_a_later_java, spark_with_less_public

@@ -39,9 +39,9 @@ from support.faults.airflow_faults import (
 )
 from support.faults.one_writer import OneWriterWatch
 from support.pages.page_user import OPERATE, OperateForm
+from support.places import known
 from support.processes.file_notifier import told
 from support.processes.live_airflow import TASK, Platform
-from support.processes.ports import known
 
 BUDGET = 3
 READER, STRANGER = "reader", "stranger"

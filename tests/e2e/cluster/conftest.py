@@ -12,9 +12,8 @@ from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.cluster.cluster_stage import ClusterStage
 from support.cluster.site import HERE, Site, end_newest_driver, environment_of, supervisor_of_scripted_drivers
+from support.processes.hadoop import Hdfs, Yarn
 from support.processes.live_airflow import Platform, tolerant
-from support.processes.yarn import Yarn
-from support.stores.hdfs import Hdfs
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from support.cluster.cluster_stage import ClusterStage
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, nobody_sees_the_home
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 from support.places import REPOSITORY
+from support.processes.hadoop import Yarn
 from support.processes.live_airflow import Platform
-from support.processes.yarn import Yarn
 
 
 @pytest.fixture(scope="module")

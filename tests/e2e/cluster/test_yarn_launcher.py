@@ -28,17 +28,16 @@ from support.cluster.containers import (
     executors_see_no_control,
     states,
 )
-from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, newest_driver_works, supervisor_of
-from support.expected.driver_statuses import Heard, recorded
+from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, supervisor_of
+from support.expected.driver_statuses import Heard, recorded, works
 from support.faults.airflow_faults import has_stopped, wait_for_pause
+from support.processes.hadoop import Hdfs, Yarn
 from support.processes.live_airflow import Platform
 from support.processes.ports import eventually
-from support.processes.yarn import Yarn
-from support.stores.hdfs import Hdfs
 
 
 def working(supervisor: Supervisor) -> str:
-    eventually(lambda: newest_driver_works(supervisor.home))
+    eventually(lambda: works(supervisor.home))
     launch = read_launch(supervisor.home)
     assert launch is not None
     return launch.uid
@@ -147,7 +146,7 @@ def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage
     with supervisor_of(clicks, running_yarn) as supervisor:
         home = supervisor.home
         supervisor.settle()
-        wait_until(lambda: newest_driver_works(home), DRIVER_SECONDS, "a driver that works")
+        wait_until(lambda: works(home), DRIVER_SECONDS, "a driver that works")
         launch = read_launch(home)
         assert launch is not None
         executors_see_no_control(clicks.stage.home, running_yarn)

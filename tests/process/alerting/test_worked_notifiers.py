@@ -14,30 +14,26 @@ import pytest
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import Notification, notify, send_test
 from support.places import REPOSITORY
-from support.processes.ports import served
+from support.processes.ports import Answering, served
 
 PAGE = (REPOSITORY / "docs" / "alerts.md").read_text()
 EXAMPLES = dict(re.findall(r"^## (\S+)\n.*?```sh\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
 ALERT = Alert(stream="clicks", kind=AlertKind.TEST, reason='it "broke"', what_to_do="mend it")
+ANSWERS = {"EHLO": "250-mailbox\r\n250 AUTH PLAIN LOGIN", "AUTH": "235 in", "QUIT": "221 bye"}
 
 
-class Received(BaseHTTPRequestHandler):
+class Received(Answering, BaseHTTPRequestHandler):
     """Notes each request, and answers as Slack and PagerDuty do."""
 
     requests: ClassVar[list[tuple[str, dict[str, str], Any]]]
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.requests.append((self.path, dict(self.headers), json.loads(body)))
-        answer = b"ok" if self.path.startswith("/services") else b'{"status": "success", "dedup_key": "one"}'
-        self.send_response(202 if self.path == "/v2/enqueue" else 200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.send_header("Content-Type", "text/plain" if answer == b"ok" else "application/json")
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.requests.append((self.path, dict(self.headers), json.loads(self.body())))
+        if self.path.startswith("/services"):
+            self.answer(200, b"ok", Content_Type="text/plain")
+        else:
+            answer = b'{"status": "success", "dedup_key": "one"}'
+            self.answer(202 if self.path == "/v2/enqueue" else 200, answer, Content_Type="application/json")
 
 
 class Mailbox(socketserver.StreamRequestHandler):
@@ -52,11 +48,7 @@ class Mailbox(socketserver.StreamRequestHandler):
             if command == "DATA":
                 self._say("354 go on")
                 self.mails.append("".join(iter(lambda: self.rfile.readline().decode(), ".\r\n")))
-            self._say(
-                {"EHLO": "250-mailbox\r\n250 AUTH PLAIN LOGIN", "AUTH": "235 in", "QUIT": "221 bye"}.get(
-                    command, "250 ok"
-                )
-            )
+            self._say(ANSWERS.get(command, "250 ok"))
             if command == "QUIT":
                 return
 
@@ -104,13 +96,8 @@ def test_a_webhook(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     send_test(ALERT)
     ((path, headers, body),) = Received.requests
     assert (path, headers["Authorization"]) == ("/alerts", "Bearer XXXX")
-    assert body == {
-        "stream": "clicks",
-        "kind": "test",
-        "health": "unknown",
-        "reason": 'it "broke"',
-        "what_to_do": "mend it",
-    }
+    about = {"stream": "clicks", "kind": "test", "health": "unknown"}
+    assert body == {**about, "reason": 'it "broke"', "what_to_do": "mend it"}
 
 
 def test_pagerduty(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +111,8 @@ def test_pagerduty(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_mail(mail_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    take_example(
-        monkeypatch, "E-mail", host="127.0.0.1", port=mail_port, extra={"disable_ssl": True, "disable_tls": True}
-    )
+    plain = {"disable_ssl": True, "disable_tls": True}
+    take_example(monkeypatch, "E-mail", host="127.0.0.1", port=mail_port, extra=plain)
     send_test(ALERT)
     (mail,) = map(email.message_from_string, Mailbox.mails)
     assert (mail["Subject"], mail["To"]) == ("clicks: test", "on-call@example.com")

@@ -32,8 +32,8 @@ from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.roots import ControlPath
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
-from support.places import mounted
-from support.processes.ports import eventually, known
+from support.places import known, mounted
+from support.processes.ports import eventually
 from support.stores.control_fixtures import ON_A_PATH, home_with
 
 _FORK = multiprocessing.get_context("fork")

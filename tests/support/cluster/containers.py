@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import psutil  # type: ignore[import-untyped]
@@ -18,9 +17,9 @@ from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import USER, Installation
 from sessionizer_demo.local_airflow.parts import Parts
 from support.places import REPOSITORY
+from support.processes.hadoop import Yarn
 from support.processes.live_airflow import Platform
 from support.processes.ports import command_of
-from support.processes.yarn import Yarn
 
 DRIVER_SECONDS: Final = 240.0
 """For a container, its JVM and its first batch on a busy machine."""
@@ -109,9 +108,7 @@ class ContainerStack:
         self.compose("down", "--volumes", "--remove-orphans")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         (self.folder / "containers.log").write_text(self.compose("logs", "--no-color", "--timestamps"))
         self.compose("down", "--volumes", "--remove-orphans")
         self._stop_following()

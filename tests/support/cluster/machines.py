@@ -4,11 +4,15 @@ A container runs the ``java`` below the JAVA_HOME that it is given. Ours enters 
 mounts), which all that it forks inherits, Python too. That takes root.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.processes.yarn import java_home
+import pyspark
+
+from support.processes.driver_process import QUICK_JVM
+from support.processes.hadoop import java
 
 ENTER = """\
 #!/bin/sh
@@ -18,6 +22,21 @@ exec unshare --mount --uts sh -c '
   exec {java} "$@"
 ' java "$@"
 """
+FRUGAL = {
+    "spark.driver.memory": "800m",
+    "spark.executor.memory": "800m",
+    "spark.executor.instances": "1",
+    "spark.executor.cores": "2",
+    "spark.driver.extraJavaOptions": QUICK_JVM,
+    "spark.executor.extraJavaOptions": QUICK_JVM,
+    "spark.pyspark.python": sys.executable,
+    "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
+    "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""For a driver and an executor in 3 GB."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +49,7 @@ class Machine:
         program = home / "bin" / "java"
         program.parent.mkdir(parents=True)
         hidden = " ".join(f'"{path}"' for path in self.hidden)
-        program.write_text(ENTER.format(host=self.host, hidden=hidden, java=f"{java_home()}/bin/java"))
+        program.write_text(ENTER.format(host=self.host, hidden=hidden, java=java()))
         program.chmod(0o755)
         return home
 

@@ -8,28 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import pyspark
-
-from support.cluster.machines import write_spark_defaults
-from support.processes.driver_process import QUICK_JVM
-from support.processes.yarn import Yarn
-from support.stores.hdfs import Hdfs
-
-FRUGAL = {
-    "spark.driver.memory": "800m",
-    "spark.executor.memory": "800m",
-    "spark.executor.instances": "1",
-    "spark.executor.cores": "2",
-    "spark.driver.extraJavaOptions": QUICK_JVM,
-    "spark.executor.extraJavaOptions": QUICK_JVM,
-    "spark.pyspark.python": sys.executable,
-    "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
-    "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
-    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
-"""For a driver and an executor in 3 GB."""
+from support.cluster.machines import FRUGAL, write_spark_defaults
+from support.processes.hadoop import Hdfs, Yarn
 
 
 def main(root: Path) -> None:

@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.home.roots import CONTROL_VARIABLE, HOME_VARIABLE
-from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import DriverTraces
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.cluster.cluster_stage import ClusterStage
-from support.cluster.machines import Machine, write_spark_defaults
+from support.cluster.machines import FRUGAL, Machine, write_spark_defaults
 from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY, SUPPORT
 from support.processes.driver_process import QUICK_JVM
-from support.processes.yarn import Yarn
+from support.processes.hadoop import Yarn
 
-CONNECTION = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "default"}}
 HERE, APART = "here", "apart"
 """Where a cluster has its drivers and executors: on this host, or on others."""
 DRIVERS_HOST, EXECUTORS_HOST = "worker-7", "worker-8"
-SETTINGS = {
-    "spark.driver.memory": "800m",
-    "spark.executor.memory": "800m",
-    "spark.executor.instances": "1",
-    "spark.executor.cores": "2",
-    "spark.pyspark.python": sys.executable,
-    "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
-    "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
-    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
-    "spark.driver.extraJavaOptions": QUICK_JVM,
-    "spark.executor.extraJavaOptions": QUICK_JVM,
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
+SETTINGS = FRUGAL | {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @dataclass(frozen=True)
@@ -86,8 +66,9 @@ class Site:
 
     @property
     def environment(self) -> dict[str, str]:
+        extra = {"deploy-mode": "cluster", "queue": "default"}
         return {
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(CONNECTION),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}),
             "HADOOP_CONF_DIR": str(self.yarn.configuration),
             "SPARK_CONF_DIR": str(write_spark_defaults(self.folder / "spark-conf", self.settings)),
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -150,8 +131,3 @@ def end_newest_driver(supervisor: Supervisor) -> None:
     launch = read_launch(supervisor.home)
     if launch is not None:
         supervisor.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
-
-
-def newest_driver_works(home: StreamHome) -> bool:
-    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
-    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None

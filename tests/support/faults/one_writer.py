@@ -2,7 +2,6 @@
 
 from itertools import groupby
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
 
 from sessionizer.control.lease import read_lease
@@ -31,9 +30,7 @@ class OneWriterWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._enough.set()
         self._thread.join()
 

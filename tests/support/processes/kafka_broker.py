@@ -1,15 +1,11 @@
 """A real Kafka broker from the jars of ``.jars/broker``: one process, loopback only, in a directory of its own."""
 
 import base64
-import os
-import shutil
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -19,15 +15,11 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from sessionizer.errors import SourceUnreachable
-from support.places import REPOSITORY
-from support.processes.ports import free_ports
+from support.places import REPOSITORY, known
+from support.processes.hadoop import JVM, java
+from support.processes.ports import eventually, free_ports
 
-BROKER_JARS = REPOSITORY / ".jars" / "broker"
-
-_UP_WITHIN_S = 60.0
-_DOWN_WITHIN_S = 30.0
-_QUICK_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_WITHIN_S = 60.0
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -57,10 +49,11 @@ num.io.threads=2
 class KafkaBroker:
     """Starts on entering the context, stops on leaving it; ``directory`` gets its data and its log.
 
-    Raises FileNotFoundError without the jars, SourceUnreachable (with the end of the log) if it does not come up.
+    Raises FileNotFoundError without the jars, AssertionError with the end of the log if it does not come up.
     """
 
-    def __init__(self, directory: Path, jars: Path = BROKER_JARS) -> None:
+    def __init__(self, directory: Path) -> None:
+        jars = REPOSITORY / ".jars" / "broker"
         if not any(jars.glob("kafka_*.jar")):
             message = f"no Kafka jars in {jars}: run `make jars`"
             raise FileNotFoundError(message)
@@ -79,9 +72,7 @@ class KafkaBroker:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -97,7 +88,7 @@ class KafkaBroker:
                 self._java("kafka.Kafka", str(self._properties)), stdout=log, stderr=subprocess.STDOUT
             )
         try:
-            self._await_answer()
+            eventually(self._answers, _WITHIN_S, self._end_of_log)
         except BaseException:
             self.kill()
             raise
@@ -118,40 +109,35 @@ class KafkaBroker:
         admin = self._admin()
         config = {name.replace("_", "."): value for name, value in settings.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
-        admin.create_topics([topic])[name].result(timeout=_UP_WITHIN_S)
-        deadline = time.monotonic() + _UP_WITHIN_S
-        while _led_partitions(admin, name) < partitions:
-            if time.monotonic() > deadline:
-                raise SourceUnreachable(self.bootstrap_servers, f"topic {name!r} has partitions without a leader")
-            time.sleep(0.05)
+        admin.create_topics([topic])[name].result(timeout=_WITHIN_S)
+
+        def are_led() -> bool:
+            found = admin.list_topics(name, timeout=_WITHIN_S).topics[name].partitions
+            return sum(partition.leader >= 0 for partition in found.values()) >= partitions
+
+        eventually(are_led, _WITHIN_S, f"leaders of the partitions of {name}")
 
     def delete_topic(self, name: str) -> None:
         """The topic is gone for every client when this returns."""
         admin = self._admin()
-        admin.delete_topics([name])[name].result(timeout=_UP_WITHIN_S)
-        deadline = time.monotonic() + _UP_WITHIN_S
-        while name in admin.list_topics(timeout=_UP_WITHIN_S).topics:
-            if time.monotonic() > deadline:
-                raise SourceUnreachable(self.bootstrap_servers, f"topic {name!r} is still there")
-            time.sleep(0.05)
+        admin.delete_topics([name])[name].result(timeout=_WITHIN_S)
+        eventually(lambda: name not in admin.list_topics(timeout=_WITHIN_S).topics, _WITHIN_S, f"the end of {name}")
 
     def forbid_reading(self, topic: str) -> None:
         """Take the right to read ``topic`` from every client."""
         denied = (AclOperation.READ, AclPermissionType.DENY)
         rule = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", *denied)
         admin = self._admin()
-        admin.create_acls([rule])[rule].result(timeout=_UP_WITHIN_S)
+        admin.create_acls([rule])[rule].result(timeout=_WITHIN_S)
 
     def delete_records(self, topic: str, before: int) -> None:
         """Have partition 0 begin at the offset ``before``, as after its retention has passed."""
         place = TopicPartition(topic, 0, before)
         admin = self._admin()
-        admin.delete_records([place])[place].result(timeout=_UP_WITHIN_S)
+        admin.delete_records([place])[place].result(timeout=_WITHIN_S)
 
     def _java(self, *command: str) -> list[str]:
-        java_home = os.environ.get("JAVA_HOME")
-        java = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java") or "java"
-        return [java, *_QUICK_JVM, "-cp", self._class_path, *command]
+        return [java(), "-Xms128m", *JVM, "-cp", self._class_path, *command]
 
     def _format_storage(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -162,15 +148,8 @@ class KafkaBroker:
                 self._java("kafka.tools.StorageTool", *options), stdout=log, stderr=subprocess.STDOUT, check=True
             )
 
-    def _await_answer(self) -> None:
-        deadline = time.monotonic() + _UP_WITHIN_S
-        while self._process and self._process.poll() is None and time.monotonic() < deadline:
-            if self._answers():
-                return
-            time.sleep(0.2)
-        raise SourceUnreachable(self.bootstrap_servers, f"the broker did not come up: {self._end_of_log()}")
-
     def _answers(self) -> bool:
+        assert known(self._process).poll() is None, self._end_of_log()
         try:
             return bool(self._admin().list_topics(timeout=2).brokers)
         except KafkaException:
@@ -181,22 +160,16 @@ class KafkaBroker:
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(how)
-        try:
-            process.wait(_DOWN_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            process.send_signal(how)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def _end_of_log(self) -> str:
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
-
-
-def _led_partitions(admin: AdminClient, topic: str) -> int:
-    partitions = admin.list_topics(topic, timeout=_UP_WITHIN_S).topics[topic].partitions
-    return sum(partition.leader >= 0 for partition in partitions.values())
 
 
 @pytest.fixture(scope="session")

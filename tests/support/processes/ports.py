@@ -7,19 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-_LOWEST = 15_000
-_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
 
 def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago, all different, and that the system gives to no connection meanwhile."""
+    # from here on the system takes ports for connections that go out, also one that was free a moment ago
+    end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     with ExitStack() as opened:
         found: list[int] = []
-        for port in random.sample(range(_LOWEST, _lowest_of_connections()), k=100 * count):
+        for port in random.sample(range(15_000, end), k=100 * count):
             with suppress(OSError):
                 opened.enter_context(socket.create_server(("127.0.0.1", port)))
                 found.append(port)
@@ -30,6 +30,24 @@ def free_ports(count: int) -> list[int]:
 
 def free_addresses(count: int) -> list[str]:
     return [f"127.0.0.1:{port}" for port in free_ports(count)]
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Handler of a server that a test starts, which prints nothing."""
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def answer(self, code: int, content: bytes = b"", **headers: str) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @contextmanager
@@ -43,17 +61,6 @@ def served(server: socketserver.TCPServer) -> Iterator[int]:
         finally:
             server.shutdown()
             thread.join()
-
-
-def _lowest_of_connections() -> int:
-    """From here on the system takes ports for connections that go out, also one that was free a moment ago."""
-    return int(_CONNECTIONS.read_text().split()[0])
-
-
-def known(pid: int | None) -> int:
-    """``pid``, which a record or a process that never started lacks: to 0 a signal would end the tests themselves."""
-    assert pid, "there is no process to send a signal to"
-    return pid
 
 
 def command_of(process: psutil.Process) -> list[str]:
@@ -73,8 +80,8 @@ def runs(process: psutil.Process) -> bool:
 
 
 def eventually(condition: Callable[[], object], seconds: float = 240.0, among: object = "") -> None:
-    """Wait until ``condition`` holds. ``among`` is shown if it does not come to pass."""
+    """Wait until ``condition`` holds. ``among``, or what it returns, is shown if it does not come to pass."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"it did not come to pass {among}"
+        assert time.monotonic() < deadline, f"it did not come to pass {among() if callable(among) else among}"
         time.sleep(0.05)

@@ -9,7 +9,6 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from support.places import REPOSITORY
@@ -53,9 +52,7 @@ class PostgresServer:
         self._run("pg_ctl", "--log", str(self._root / "log"), "--wait", "-o", options, "start")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run("pg_ctl", "--mode", "immediate", "--wait", "stop")
         shutil.rmtree(self._root)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, TypeAlias
 
@@ -10,7 +11,7 @@ from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[impor
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from support.places import REPOSITORY
-from support.processes.ports import served
+from support.processes.ports import Answering, served
 
 Arrived: TypeAlias = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """Values by a metric's name and its labels."""
@@ -47,27 +48,18 @@ def metrics_collector() -> Iterator[tuple[str, Arrived]]:
     """Run a collector on this machine. Gives its address, and what has arrived."""
     got: Arrived = {}
 
-    class Collect(BaseHTTPRequestHandler):
+    class Collect(Answering, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            for resource in ExportMetricsServiceRequest.FromString(self.body()).resource_metrics:
                 for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
                     for point in (*metric.gauge.data_points, *metric.sum.data_points):
                         labels = frozenset((each.key, each.value.string_value) for each in point.attributes)
                         got[metric.name, labels] = point.as_double or point.as_int
-            self._answer("")
+            self.answer(200)
 
         def do_GET(self) -> None:
-            self._answer("".join(f"{_series(name, labels)} {value}\n" for (name, labels), value in list(got.items())))
-
-        def _answer(self, text: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            lines = [f"{_series(name, labels)} {value}\n" for (name, labels), value in list(got.items())]
+            self.answer(200, "".join(lines).encode(), Content_Type="text/plain; version=0.0.4")
 
     with served(ThreadingHTTPServer(("127.0.0.1", 0), Collect)) as port:
         yield f"http://127.0.0.1:{port}", got
@@ -82,15 +74,12 @@ def _series(name: str, labels: frozenset[tuple[str, str]]) -> str:
     return f"{name.replace('.', '_')}{{{pairs}}}"
 
 
-SCHEMA = REPOSITORY / "tests" / "golden" / "openlineage.json"
-
-
+@dataclass
 class LineageServer:
     """The address of a server, and the events that it got, in order."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.events: list[dict[str, Any]] = []
+    url: str
+    events: list[dict[str, Any]] = field(default_factory=list)
 
     def states(self, job: str) -> list[str]:
         return [event["eventType"] for event in self.events if event["job"]["name"] == job]
@@ -99,20 +88,17 @@ class LineageServer:
         return [event for event in self.events if event["job"]["name"] == job][-1]
 
     def complaints(self) -> list[str]:
-        validator = Draft202012Validator(json.loads(SCHEMA.read_text()), format_checker=FormatChecker())
+        schema = json.loads((REPOSITORY / "tests" / "golden" / "openlineage.json").read_text())
+        validator = Draft202012Validator(schema, format_checker=FormatChecker())
         return [f"{error.json_path}: {error.message}" for each in self.events for error in validator.iter_errors(each)]
 
 
 @contextmanager
 def lineage_server() -> Iterator[LineageServer]:
-    class Take(BaseHTTPRequestHandler):
+    class Take(Answering, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            found.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(201)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            found.events.append(json.loads(self.body()))
+            self.answer(201)
 
     with served(ThreadingHTTPServer(("127.0.0.1", 0), Take)) as port:
         found = LineageServer(f"http://127.0.0.1:{port}")

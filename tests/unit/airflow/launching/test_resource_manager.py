@@ -25,7 +25,7 @@ from sessionizer_airflow.launching.yarn import (
     web_addresses,
 )
 from support.fixtures.reviewed import Reviewed
-from support.processes.hadoop_daemon import write_settings
+from support.processes.hadoop import write_settings
 from support.processes.ports import free_addresses, served
 
 RM = "yarn.resourcemanager"
