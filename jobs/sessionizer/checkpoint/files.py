@@ -1,11 +1,9 @@
 """Files of a checkpoint, wherever they are: names, sizes, bytes, and the copy of a committed batch.
 
-The inspection judges only data read here. Beside a file on a local disk is one of Hadoop's, ``.NAME.crc``: a CRC-32 of
-each 512 bytes. Spark writes each file of a batch once. Which of the state's files belong to the batch is in its commit.
-A Spark of the same line can resume from a copy elsewhere. The copy needs one line changed (docs/adr/0082):
-``move_schema`` changes the path of the state's schema.
-
-A source of files lists what it has read in ``sources/<place>``, a part for each look at the folder.
+Hadoop writes ``.NAME.crc`` beside a local file: a CRC-32 of each 512 bytes. Spark writes each file of a batch once, and
+its commit tells which of the state's files are its own. A Spark of the same line can resume from a copy, with one line
+changed (docs/adr/0082, ``move_schema``). A source of files lists what it has read in ``sources/<place>``, a part for
+each look.
 """
 
 import io
@@ -13,6 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -69,10 +68,7 @@ _HEADER: Final = len(_MAGIC) + 4
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Files of a checkpoint. ``sizes``: bytes of each file, by its name below the checkpoint, with slashes.
-
-    ``read``: returns the content of a file. It raises FileNotFoundError if the file is gone, and OSError.
-    """
+    """Files of a checkpoint: the bytes of each by its name below the checkpoint, and ``read``, which raises OSError."""
 
     location: str
     sizes: Mapping[str, int]
@@ -94,33 +90,24 @@ class Files:
 
 
 def read_consistently(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _Read:
-    """Return the result of ``read`` for the current files. Repeat it if a running query removes a file meanwhile.
-
-    Raises FileNotFoundError if that happens again and again, and OSError.
-    """
+    """Return ``read`` of the current files, again if a query removes one meanwhile. Raises OSError."""
     for _ in range(_TRIES - 1):
-        try:
+        with suppress(FileNotFoundError):
             return read(files_of(checkpoint))
-        except FileNotFoundError:
-            continue
     return read(files_of(checkpoint))
 
 
 def files_of(checkpoint: DataPath) -> Files:
     """List the files in the folder now, also hidden ones. Raises OSError."""
-    return Files(uri_of(checkpoint), dict(_sizes(checkpoint)), lambda name: read_data(checkpoint / name))
+    sizes = _local_sizes(checkpoint) if isinstance(checkpoint, Path) else list_stored_sizes(checkpoint)
+    return Files(uri_of(checkpoint), dict(sizes), lambda name: read_data(checkpoint / name))
 
 
-def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
-    if isinstance(checkpoint, Path):
-        for entry in checkpoint.rglob("*"):
-            try:
-                if entry.is_file():
-                    yield entry.relative_to(checkpoint).as_posix(), entry.stat().st_size
-            except FileNotFoundError:  # a running query removes files that it no longer needs
-                continue
-        return
-    yield from list_stored_sizes(checkpoint)
+def _local_sizes(checkpoint: Path) -> Iterator[tuple[str, int]]:
+    for entry in checkpoint.rglob("*"):
+        with suppress(FileNotFoundError):  # a running query removes files that it no longer needs
+            if entry.is_file():
+                yield entry.relative_to(checkpoint).as_posix(), entry.stat().st_size
 
 
 def hadoop_file(name: str) -> str:
@@ -152,10 +139,9 @@ def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None
 def copy_batch(
     checkpoint: DataPath, batch_id: int, target: DataPath, *, events_are_files: bool, listed_until: int | None = None
 ) -> None:
-    """Copy the files of the committed ``batch_id`` to ``target``, a new folder.
+    """Copy the files of a committed batch to a new folder. ``listed_until``: the lists reach up to a later batch.
 
-    ``listed_until``: a later batch up to which the lists of files reach. Raises FileNotFoundError if one of its files
-    is gone by now, and ValueError if Spark's files have an unknown format.
+    Raises FileNotFoundError if one of its files is gone by now, and ValueError if Spark's files have an unknown format.
     """
     files = files_of(checkpoint)
     # Spark also needs the batch before the last when it starts
@@ -167,10 +153,7 @@ def copy_batch(
 
 
 def copy_sources(checkpoint: DataPath, until: int, target: DataPath, *, are_files: bool) -> None:
-    """Copy what the sources note about the batches up to ``until`` into the checkpoint at ``target``. Raises OSError.
-
-    ``are_files``: whether the events are read from files.
-    """
+    """Copy the sources' notes about the batches up to ``until``. ``are_files``: events are read from files."""
     planned = read_planned_batch(checkpoint, until)
     for source in [PUNCTUATIONS, EVENTS] if are_files else [PUNCTUATIONS]:
         copy_list_of_files(checkpoint, source, planned.last_file_offset(source), target)
@@ -189,10 +172,7 @@ def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None
 
 
 def chains_of_batch(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[Chain]:
-    """Yield the files of each partition's state after the committed ``batch_id``, some of which may be lacking.
-
-    Commits and the head of the newest change tell which try of a version was committed. Others count as gone.
-    """
+    """Yield each partition's files after a batch. Commits, and the newest change, tell the committed tries."""
     before = [batch for batch in files.numbered(COMMITS) if batch < batch_id]
     commits = {batch: read_commit(checkpoint, batch) for batch in (*before, batch_id)}
     stores = version_files(files)
@@ -238,10 +218,7 @@ def read_seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
 
 
 def read_files_since(checkpoint: DataPath, after: int) -> tuple[list[SeenFile], int]:
-    """Return the files that a source of files listed after one of its offsets, and its newest offset.
-
-    Raises OSError.
-    """
+    """Return the files that a source listed after an offset, and its newest offset. Raises OSError."""
     until = read_last_offset(checkpoint, EVENTS)
     entries = _entries(checkpoint, EVENTS, after, until, {_OF_NO_BATCH}) if until > after else []
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries], until
@@ -259,10 +236,7 @@ def list_files_until(checkpoint: DataPath, batch_id: int, source: str) -> list[s
 
 
 def files_between(checkpoint: DataPath, source: str, after: int, until: int) -> list[str]:
-    """Return the URIs of the files that ``source`` listed after one of its offsets and up to another.
-
-    Raises OSError.
-    """
+    """Return the URIs that ``source`` listed after one of its offsets and up to another. Raises OSError."""
     return [str(entry["path"]) for entry in _entries(checkpoint, source, after, until)]
 
 
@@ -272,10 +246,7 @@ def read_last_offset(checkpoint: DataPath, source: str) -> int:
 
 
 def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: DataPath) -> None:
-    """Write the list of ``source``'s files up to the offset ``until`` into the copy of the checkpoint at ``target``.
-
-    Raises OSError.
-    """
+    """Write the list of ``source``'s files up to the offset ``until`` into the copy. Raises OSError."""
     if until < 0:
         return
     folder = source_log(target, source)
@@ -285,20 +256,16 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
     first = max(whole, 0)
     for offset in range(first, until + 1):
         name, after = (f"{offset}.compact", -1) if offset == whole else (str(offset), offset - 1)
-        held = [
-            entry
-            for entry in entries
-            if after < entry["batchId"] <= offset or (offset == first and entry["batchId"] == _OF_NO_BATCH)
-        ]
-        told = [json.dumps(entry, separators=(",", ":")) for entry in held]
+        numbers = {*range(after + 1, offset + 1), *([_OF_NO_BATCH] if offset == first else [])}
+        told = [json.dumps(entry, separators=(",", ":")) for entry in entries if entry["batchId"] in numbers]
         write_data_text(folder / name, "\n".join(["v1", *told]))
 
 
 def write_start_position(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile]) -> None:  # noqa: ANN401  JSON
-    """Have the events be read from ``offset`` on, after batch 0 of a checkpoint in which that batch read none.
+    """Have the events be read from ``offset`` on, or after the files ``seen``, if batch 0 of a checkpoint read none.
 
-    A source of files has a list of its own instead, of the files that it has ``seen``. Only before any driver has run,
-    because nothing of it is atomic. Raises ValueError if another batch was begun, and OSError.
+    Only before any driver has run, because nothing of it is atomic. Raises ValueError if another batch was begun,
+    OSError.
     """
     file = offset_log(checkpoint) / "0"
     version, _, events, *others = read_data_text(file).splitlines()
@@ -316,10 +283,7 @@ def write_start_position(checkpoint: DataPath, offset: Any | None, seen: Sequenc
 
 
 def begin_where(checkpoint: DataPath, batch_id: int, other: DataPath) -> None:
-    """Have the batch after ``batch_id`` begin where the offsets in the file ``other`` end. Raises OSError.
-
-    Only before any driver has run, because it is not atomic.
-    """
+    """Have the batch after ``batch_id`` begin at the ends in ``other``, before any driver: it is not atomic."""
     _, _, *ends = read_data_text(other).splitlines()
     _write_ends(offset_log(checkpoint) / str(batch_id), ends)
 
@@ -333,10 +297,7 @@ def _write_ends(file: DataPath, ends: Sequence[str]) -> None:
 def _entries(
     checkpoint: DataPath, source: str, after: int, until: int, others: Container[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return ``source``'s entries of the files that it listed between two of its offsets, in that order.
-
-    Raises OSError. ``others``: numbers outside of these that count as well.
-    """
+    """Return ``source``'s entries between two offsets, and those of the numbers ``others``. Raises OSError."""
     log = source_log(checkpoint, source)
     wanted, found = set(range(after + 1, until + 1)), dict[str, dict[str, Any]]()
     for offset in sorted(list_numbers(log)):
@@ -350,11 +311,8 @@ def _entries(
             entries = source_entries(read_data_text(part))
         except ValueError as error:
             raise DamagedFile(uri_of(part), str(error)) from error
-        found |= {
-            str(entry["path"]): entry
-            for entry in entries
-            if after < entry["batchId"] <= until or entry["batchId"] in others
-        }
+        of_these = (entry for entry in entries if after < entry["batchId"] <= until or entry["batchId"] in others)
+        found |= {str(entry["path"]): entry for entry in of_these}
         wanted -= set(range(offset + 1)) if is_whole else {offset}
     if wanted:
         raise FileNotFoundError(log / str(min(wanted)))

@@ -1,8 +1,8 @@
 """Logs of a checkpoint as Spark writes them: the input of a batch, its commit, the files that a source has listed.
 
-A function that parses takes the text of one file. It raises ValueError with the problem for any other text.
-``offsets/N`` says what a batch reads, ``commits/N`` that it is over. Spark has no public way to ask. Each file is
-complete before its name appears. The offsets are in version 1 and the commits in version 2 (docs/adr/0004, 0072).
+A function that parses takes the text of one file, and raises ValueError with the problem. Spark has no public way to
+ask. Each file is complete before its name appears. Ours are offsets of version 1 and commits of 2 (docs/adr/0004,
+0072).
 """
 
 import re
@@ -26,10 +26,9 @@ _KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """Input of a batch. ``watermark_ms`` and ``at_ms``, its clock, are epoch ms.
+    """Input of a batch. ``watermark_ms``, and ``at_ms``, its clock, are epoch ms. ``settings``: Spark's pinned ones.
 
-    ``ends``: the end of each source, by its place or its name. None for a source that was not read yet. ``settings``:
-    Spark's settings that are pinned in the checkpoint.
+    ``ends``: the end of each source, by its place or its name. None for a source that was not read yet.
     """
 
     batch_id: int
@@ -236,10 +235,7 @@ def read_commit(checkpoint: DataPath, batch_id: int) -> CommitEntry:
 
 
 def next_watermark(checkpoint: DataPath, batch_id: int) -> int:
-    """Read the watermark (epoch ms) of the batch after the committed ``batch_id``. Raises OSError, ValueError.
-
-    The watermark of ``batch_id`` itself comes from the events before it. Its commit has the one that its events led to.
-    """
+    """Read the watermark (epoch ms) that the events of a committed batch led to. Raises OSError, ValueError."""
     return read_commit(checkpoint, batch_id).next_watermark_ms
 
 
@@ -255,10 +251,7 @@ def _read(log: DataPath, batch_id: int, parse: Callable[[int, str], _Entry], ver
 
 
 def proof_of_batch(checkpoint: DataPath, batch_id: int) -> str:
-    """Return Spark's two log entries of a committed batch. They change only if the batch is replaced.
-
-    Raises OSError if one is gone.
-    """
+    """Return both log entries of a batch, which change only if it is replaced. Raises OSError if one is gone."""
     logs = (offset_log(checkpoint), commit_log(checkpoint))
     return "\n".join(read_data_text(log / str(batch_id)) for log in logs)
 
@@ -279,9 +272,5 @@ def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
 
 
 def partitions_of(given: str | None, key_groups: int) -> int:
-    """Return the number of state partitions of a new lineage.
-
-    It is Spark's setting ``given``, at most one partition per key group, because more would be empty
-    (docs/develop/tuning.md).
-    """
+    """Return the state partitions of a new lineage: Spark's ``given`` setting, at most one per key group."""
     return min(int(given or key_groups), key_groups)

@@ -1,10 +1,8 @@
 """Contents of RocksDB's tables (``.sst``), and of the LZ4 streams in which Spark writes changelogs and shuffles.
 
-Both have changes of keys: a value, an operand that is appended to it, or the end of the key.
-
-A table has data blocks, an index of them, and a footer of 53 bytes at the end. A block is followed by the kind of its
-compression and a checksum. An entry of a block names the bytes that its key shares with the key before. The format is
-described in RocksDB's ``table/format.h``. Spark writes format 5 with an index of one level.
+Both have changes of keys. A table has data blocks, an index, and a footer of 53 bytes. A block is followed by the kind
+of its compression and a checksum, and an entry names the bytes that its key shares with the key before (RocksDB's
+``table/format.h``). Spark writes format 5 with an index of one level.
 """
 
 from __future__ import annotations
@@ -32,10 +30,7 @@ _STORED: Final = 0x10
 
 
 def table_blocks(table: bytes) -> Iterator[bytes]:
-    """Yield the whole keys and values of each data block, with a zero byte between any two.
-
-    Raises ValueError if the table is cut or changed, or of an unknown format.
-    """
+    """Yield each data block's keys and values, a zero byte between two. Raises ValueError if damaged."""
     for _, start, size in _index(table):
         yield b"\0".join(part for _, *entry in _entries(_block(table, start, size)) for part in entry)
 
@@ -163,10 +158,7 @@ def _numbers(content: bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def decompress_lz4_blocks(content: bytes) -> bytes:
-    """Decompress every stream of Spark's LZ4 in ``content``. Raises ValueError if one is cut or changed.
-
-    A stream ends with an empty block.
-    """
+    """Decompress all of Spark's LZ4 streams, each up to its empty block. Raises ValueError if damaged."""
     parts, at, length = [], 0, 0
     while found := LZ4_BLOCK.search(content, at):
         body = found.start() + _LZ4_HEADER

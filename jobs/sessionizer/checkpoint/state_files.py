@@ -1,8 +1,7 @@
 """Files of a state: the descriptions of its operators and stores, and the files that make up one version of a store.
 
-Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it and the changes
-of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the provider in files), changes are
-``.changelog`` or ``.delta``. In format 2 the names also hold an id, which the batch's commit has.
+The state after batch ``b`` is version ``b + 1``: the newest whole one (``.zip`` or ``.snapshot``) and the changes since
+(``.changelog`` or ``.delta``). In format 2 the names also hold an id, which the batch's commit has.
 """
 
 from __future__ import annotations
@@ -95,10 +94,7 @@ def chain_of(
     ids: Mapping[int, str],
     spoilt: frozenset[str] = frozenset(),
 ) -> Chain:
-    """Return the files of ``version``. ``ids``: of each version in the commits, empty before format 2.
-
-    ``spoilt``: names of whole versions that must not be used.
-    """
+    """Return the files of ``version``, by the ``ids`` of the commits, without ``spoilt`` whole versions."""
     # a version without a commit counts as it is
     ours = [
         file
@@ -110,7 +106,8 @@ def chain_of(
     first = base.version + 1 if base else 1
     changes = {file.version: file for file in ours if not file.is_whole and file.version >= first}
     names = [file.name for _, file in sorted(changes.items())]
-    suffix = _suffix_of_changes(there)
+    kinds = {file.kind for file in there}
+    suffix = ".delta" if {".delta", ".snapshot"} & kinds else ".zip" if kinds == {".zip"} else ".changelog"
     lacking = [
         f"{place.folder}/{number}{f'_{ids[number]}' if number in ids else ''}{suffix}"
         for number in range(first, version + 1)
@@ -119,18 +116,8 @@ def chain_of(
     return Chain(version, (*([base.name] if base else []), *names), tuple(lacking))
 
 
-def _suffix_of_changes(there: Sequence[VersionFile]) -> str:
-    kinds = {file.kind for file in there}
-    if ".delta" in kinds or ".snapshot" in kinds:
-        return ".delta"
-    return ".zip" if kinds == {".zip"} else ".changelog"
-
-
 def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, CommitEntry]) -> dict[int, str]:
-    """Return the id of each version of a store, as far as commits are kept.
-
-    ``stores``: the operator's, in its order.
-    """
+    """Return the id of each version of a store, one of the operator's ``stores``, as far as commits are kept."""
     number = stores.index(place.store) if place.store in stores else 0
     found: dict[int, str] = {}
     for batch, commit in commits.items():
@@ -141,10 +128,7 @@ def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, Commi
 
 
 def add_ids_since_snapshot(files: Files, place: StorePlace, version: int, ids: Mapping[int, str]) -> dict[int, str]:
-    """Add to ``ids`` of the commits those that the ``.changelog`` of ``version`` names, from its snapshot on.
-
-    Spark keeps fewer commits than changes if a driver is often killed before it makes a snapshot. Raises OSError.
-    """
+    """Add the ids that the changelog of ``version`` names: Spark keeps fewer commits. Raises OSError."""
     from sessionizer.checkpoint.rocksdb_table import decompress_lz4_blocks  # noqa: PLC0415  pyarrow, fast --help
 
     name = f"{place.folder}/{version}_{ids.get(version)}.changelog"
@@ -160,10 +144,7 @@ def add_ids_since_snapshot(files: Files, place: StorePlace, version: int, ids: M
 
 
 def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:
-    """Yield the files that a ``.zip`` of RocksDB leaves to others, with the bytes of each.
-
-    Raises OSError, and ValueError if it is damaged.
-    """
+    """Yield the files, with bytes, that a ``.zip`` leaves to others. Raises OSError, ValueError if damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(files.read(name))) as archive:
             metadata = archive.read("metadata")
@@ -262,41 +243,33 @@ def move_schema(checkpoint: DataPath, uri: str) -> None:
             names = [path.rpartition(_SCHEMA)[2] for path in store["stateSchemaFilePaths"]]
             store["stateSchemaFilePaths"] = [f"{uri}/{STATE}/{OPERATOR}{_SCHEMA}{name}" for name in names]
         if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
-            message = f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
-            raise ValueError(message)
+            raise ValueError(
+                f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
+            )
         write_data_text(file, f"{version}\n{text}")
 
 
 _TEXT: Final = 2
 _NUMBER: Final = 4
-_SCHEMAS_OF_FAMILY: Final = 2
-"""Schemas of a column family: of its keys and of its values, each preceded by a number."""
 
 
 def schema_version(content: bytes) -> str:
-    """Check a file with the schemas of a store and return its version. Raises ValueError if it is cut, or no such file.
-
-    It has texts in Java's form, each preceded by its length.
-    """
+    """Return the version of a file of schemas: texts in Java's form. Raises ValueError if it is damaged."""
     if not content:
         raise ValueError("it is empty")
     reader = _Reader(content)
     version = reader.text()
-    if version == "v1":
-        reader.schema(reader.text())
-        reader.schema(reader.text())
-    elif version == "v2":
-        reader.schema(reader.long_text())
-        reader.schema(reader.long_text())
+    if version in {"v1", "v2"}:
+        for _ in range(2):
+            reader.schema(reader.text() if version == "v1" else reader.long_text())
     elif version == "v3":
         for _ in range(reader.number(_NUMBER)):
             reader.text()
-            for _ in range(_SCHEMAS_OF_FAMILY):
+            for _ in range(2):  # a column family's keys and values, each after a number
                 reader.number(_TEXT)
                 reader.schema(reader.long_text())
             reader.schema(reader.long_text())
-            user = reader.long_text()
-            if user.strip():
+            if (user := reader.long_text()).strip():
                 reader.schema(user)
     else:
         raise ValueError(f"its version is {version[:20]!r}, and known are v1 to v3")
@@ -313,23 +286,19 @@ class _Reader:
         self.at = 0
 
     def number(self, size: int) -> int:
-        """Read a number of ``size`` bytes."""
         return int.from_bytes(self._part(size))
 
     def text(self) -> str:
-        """Read one text. Raises ValueError for bytes that are not UTF-8, because the file was changed."""
         try:
             return self._part(self.number(_TEXT)).decode()
         except UnicodeDecodeError:
             raise ValueError("a text in it was changed") from None
 
     def long_text(self) -> str:
-        """Read a text in pieces."""
         return "".join(self.text() for _ in range(self.number(_NUMBER)))
 
     @staticmethod
     def schema(text: str) -> None:
-        """Check that a text is JSON."""
         try:
             parse_json(text)
         except ValueError:

@@ -136,11 +136,11 @@ def home(
             lineage = note_moved_data(moved)
             typer.echo(f"stream {stream.name}, lineage {lineage}: its data is now at {data}")
         note_home_here(control)
-        typer.echo(f"home {found.id} is now noted at {here}. Before: {found.place}")
-    elif found.place.is_same(here):
+        typer.echo(f"home {found.id} is now noted at {here}. Before: {found}")
+    elif found.is_same(here):
         typer.echo(f"home {found.id} is at {here}")
     else:
-        typer.echo(f"home {found.id} was made at {found.place}. The one at {here} is a copy, or was moved")
+        typer.echo(f"home {found.id} was made at {found}. The one at {here} is a copy, or was moved")
 
 
 @shares("as_json", "streams", "home", "data")

@@ -20,7 +20,7 @@ import typer
 
 from sessionizer.errors import InvalidSpec, SessionizerError, UnknownStream, UnwritablePath
 from sessionizer.home.control_store import Store
-from sessionizer.home.data_files import require_reachable
+from sessionizer.home.data_files import reaching
 from sessionizer.home.names import check_name
 from sessionizer.home.roots import (
     DATA_VARIABLE,
@@ -115,8 +115,8 @@ class Options:
         Raises InvalidSpec, and StoreUnreachable if nothing answers there.
         """
         where = locate_data(StreamHome.of(self.platform, stream, self.data_root))
-        require_reachable(where.data)
-        return where
+        with reaching(where.data):  # asks a name node before a long work begins
+            return where
 
     def spec_of(self, stream: str) -> StreamSpec:
         """Return the spec of a stream. Raises UnknownStream, DuplicateStream, InvalidSpec."""

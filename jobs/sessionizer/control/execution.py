@@ -1,8 +1,4 @@
-"""Execution of an operation's steps: one executor for every command.
-
-It skips the steps that the record has, checks the lease before each other one, runs it and notes its stage. Killed
-anywhere it is run again from the record.
-"""
+"""Execution of an operation's steps: one executor for every command. Killed anywhere, it runs again from the record."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -19,11 +15,10 @@ from sessionizer.errors import LeaseLost, SessionizerError
 class Step:
     """A step of a command.
 
-    ``noted``: the stage that the record notes after it. ``done_if``: the stage from which a later try skips it. Without
-    one every try runs it again. ``reversible``: the command may be given up after it. The record notes the point of no
-    return before a step that is not. ``settles``: from its stage on the approved plan itself is on disk, and is not
-    compared with a new one. ``precedes_stop``: the command runs it while the driver works, before it begins.
-    ``says``: its effect, in the plan of an upgrade.
+    ``noted``: the stage that the record notes after it. ``done_if``: the stage from which a later try skips it, None
+    for never. ``reversible``: the command may be given up after it. ``settles``: from its stage on the approved plan
+    itself is on disk, and is not compared. ``precedes_stop``: it runs while the driver works. ``says``: its effect, in
+    the plan of an upgrade.
     """
 
     says: ClassVar[str] = ""
@@ -72,11 +67,7 @@ class StepRunner(Protocol):
 
 
 def execute(operation: Operation, runner: StepRunner) -> OperationRecord:
-    """Run the operation to its end under the stream's lease, and return its record, done.
-
-    Raises PlanChanged, LeaseLost and the errors of the steps. After an error the operation is abandoned, unless the
-    next try may succeed or the operation can only be completed.
-    """
+    """Run the operation, and abandon it after an error, unless a try may succeed or it can only be completed."""
     try:
         record = operation.finish(_run_steps(operation, runner))
     except LeaseLost:

@@ -1,11 +1,10 @@
 """The right to drive a stream: one owner at a time, with a fencing token. Spark does not lock a checkpoint.
 
-The files ``leases/<token>.json`` have each token's owner. Tokens only grow, and the highest one is the lease. A file is
-never changed once its name exists, and the highest is never deleted. So a token is given out only once.
+The files ``leases/<token>.json`` have each token's owner, and the highest token is the lease. A file never changes once
+its name exists, and the highest is never deleted. So a token is given out only once.
 
-The owner checks its lease again and again, and a command that holds one sends heartbeats. A lease that cannot be read
-for a moment is not lost. Another machine cannot see a command's process. Without beats a second command would count it
-as dead after a while, and a command at work would look like a killed one.
+A lease that cannot be read for a moment is not lost. A command that holds one sends heartbeats, because without them
+another machine would count it as dead after a while.
 """
 
 import re
@@ -40,20 +39,15 @@ from sessionizer.home.roots import ControlPath, uri_of
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, StreamHome
 
 ABANDONED_AFTER_S: Final = 3_600
-"""Seconds after which a half-written temporary file has no writer any more."""
-
+"""After that a half-written temporary file has no writer any more."""
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which records of earlier drivers, and requests of commands, are kept for display."""
-
+"""For that long records of earlier drivers, and requests of commands, are kept for display."""
 LOGS_KEPT: Final = 20
 """Number of earlier drivers whose logs are kept."""
 
 
 def sweep(home: StreamHome, uid: str) -> None:
-    """Delete abandoned temporary files, old records and old logs.
-
-    Call it only as the holder of the lease, driver ``uid``, whose own log stays. Never raises.
-    """
+    """Delete abandoned files, old records and logs, as the holder of the lease, driver ``uid``. Never raises."""
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
     for folder in {home.control, home.own}:
@@ -97,10 +91,7 @@ def highest_token(home: StreamHome) -> int:
 
 
 def read_lease(home: StreamHome) -> LeaseRecord | None:
-    """Return the lease, or None if none was ever given out. Raises ControlUnreachable.
-
-    A damaged record counts as a lease with an unknown owner. Only the heartbeat can tell whether that owner lives.
-    """
+    """Return the lease, None before the first. A damaged one has no known owner. Raises ControlUnreachable."""
     while token := highest_token(home):
         file = lease_file(home, token)
         reading = file.examine()
@@ -110,24 +101,19 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
             with suppress(OSError):
                 return LeaseRecord(token, Store(file.path).changed_at_ms())
             return LeaseRecord(token, 0)
-        # It was pruned since it was listed, so there is a higher one.
+        # it was pruned since it was listed, so there is a higher one
     return None
 
 
 def write_lease(home: StreamHome, record: LeaseRecord) -> bool:
-    """Make ``record`` the lease. Returns False if another process was faster.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Make ``record`` the lease. False if another was faster. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     file = lease_file(home, record.token)
     if not file.create(record):
         return False
     if highest_token(home) > record.token:
-        # We were so slow that our token had been given out, overtaken and pruned.
-        _remove(file.path)
+        _remove(file.path)  # we were so slow that our token had been given out, overtaken and pruned
         return False
-    # A full disk must not cost the lease that was just won: this copy is only for people.
-    with suppress(UnwritablePath, DiskFull, ControlUnreachable):
+    with suppress(UnwritablePath, DiskFull, ControlUnreachable):  # the copy is only for people
         LEASE_COPY.of(home).write(record)
     with suppress(OSError):
         for name in record_names(home.leases):
@@ -168,16 +154,13 @@ class Lease:
         return self.record.uid or ""
 
     def check(self) -> None:
-        """Return if the lease is still ours. Raises LeaseLost, or ControlUnreachable if the lease cannot be read.
-
-        It costs one listing of a small directory and one small read. Call it before each write to a sink.
-        """
+        """Return if the lease is ours, at a listing and a read. Raises LeaseLost, ControlUnreachable."""
         newest = highest_token(self.home)
         if newest == self.token:
             reading = lease_file(self.home, newest).examine()
             if reading.error is not None:
                 raise ControlUnreachable(uri_of(self.home.leases), str(reading.error))
-            # The record is compared too: a control directory that was removed and made anew counts from 1 again.
+            # a control directory that was removed and made anew counts from 1 again
             if reading.value == self.record:
                 return
         raise LeaseLost(self.home.name, self.token, newest)
@@ -185,7 +168,7 @@ class Lease:
     def release(self) -> None:
         """Give up the lease, as the last act. Harmless when it was lost or released before."""
         with suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
-            # A full disk does not matter: the end of this process frees the lease as well.
+            # a full disk does not matter: the end of this process frees the lease as well
             self.check()
             write_lease(self.home, _vacate(self.record, Vacancy.RELEASED))
 
@@ -193,18 +176,13 @@ class Lease:
 def acquire(
     home: StreamHome, uid: str, *, takeover_after_ms: int | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Lease:
-    """Acquire the lease of the stream for ``uid``, a driver or command, which must be this process.
+    """Acquire the lease of the stream for ``uid``, which must be this process. Exactly one of several callers wins.
 
-    Exactly one of several callers wins.
+    A lease is free if its owner released it, left an exit record, or is dead, also one that was fenced. An owner that
+    cannot be seen from here (another host, a damaged record) is watched by our clock for ``takeover_after_ms`` (default
+    ``TAKEOVER_AFTER_MS``). Without a sign the lease is free. ``say`` gets a line when the watch begins.
 
-    A lease is free in three cases:
-    - Its owner released it, left an exit record, or is dead.
-    - It was fenced, and its owner is dead.
-    - Its owner cannot be seen from here (another host, a damaged record), and shows no sign for ``takeover_after_ms``
-      (default ``TAKEOVER_AFTER_MS``). The call may take that long. Clocks are not compared.
-
-    ``say`` gets a line when the watch begins. Raises LeaseHeld if the lease is not free, InvalidSpec for an invalid
-    ``uid``, UnwritablePath, DiskFull, ControlUnreachable.
+    Raises LeaseHeld, InvalidSpec for an invalid ``uid``, UnwritablePath, DiskFull, ControlUnreachable.
     """
     check_identifier("uid", uid)
     silence_ms = TAKEOVER_AFTER_MS if takeover_after_ms is None else takeover_after_ms
@@ -224,11 +202,9 @@ def acquire(
 
 
 def fence(home: StreamHome, uid: str | None = None) -> int | None:
-    """Take the lease from its owner without a new owner, and return the highest token, which the vacancy now has.
+    """Take the lease from its owner, or only from ``uid``, and return the highest token. None if it has no such owner.
 
-    Returns None if there was no owner to fence: none ever, or an owner other than ``uid``, if given. Kill the process
-    afterwards, because ``acquire`` still refuses while it is seen alive. Raises UnwritablePath, DiskFull,
-    ControlUnreachable.
+    Kill the process afterwards, because ``acquire`` still refuses while it is seen alive. Raises as ``write_lease``.
     """
     while True:
         last = read_lease(home)
@@ -250,9 +226,8 @@ def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
         return False
     process = last.process
     if last.vacancy is Vacancy.FENCED:
-        # The process that fenced this driver also kills it. While the driver lives it may still write to the
-        # checkpoint, which is not fenced. If the driver cannot be seen from here, the process that fenced it asked the
-        # cluster, or waited for its end.
+        # The process that fenced this driver also kills it, or asked the cluster. While it lives it may still write to
+        # the checkpoint, which is not fenced.
         return process is not None and process != this_process() and is_alive(process) is True
     return last.owner_lives
 
@@ -262,10 +237,7 @@ def _has_ended(home: StreamHome, last: LeaseRecord) -> bool:
 
 
 def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
-    """Whether the owner of ``last`` gives no sign for ``silence_ms``, or loses the lease to another process.
-
-    Only changes count, by our own clock, because the clocks of two hosts may be minutes apart.
-    """
+    """Whether the owner shows no change for ``silence_ms`` by our own clock, or loses the lease."""
     until = time.monotonic() + silence_ms / 1000
     first = _sign(home, last)
     while time.monotonic() < until:
@@ -284,9 +256,7 @@ def _sign(home: StreamHome, last: LeaseRecord) -> Heartbeat | None:
 
 
 UNREACHABLE_LIMIT_S: Final = 60.0
-"""Seconds after which a driver that cannot read its lease ends itself. It ends well before another host may take the
-lease over (``timeouts.TAKEOVER_AFTER_MS``), including the time to stop its query."""
-
+"""Seconds after which a driver that cannot read its lease ends itself, well before ``timeouts.TAKEOVER_AFTER_MS``."""
 _RETRY_EVERY_S: Final = 0.5
 
 
@@ -300,10 +270,7 @@ class LeaseWatch:
         self._checked_at = clock()
 
     def look(self) -> bool:
-        """Whether the lease was read and is ours.
-
-        Raises LeaseLost at once, ControlUnreachable once the lease could not be read for the limit.
-        """
+        """Whether the lease was read and is ours. Raises LeaseLost, and after the limit ControlUnreachable."""
         looked_at = self._clock()
         try:
             self._lease.check()
@@ -315,25 +282,18 @@ class LeaseWatch:
         return True
 
     def require(self) -> None:
-        """Wait until the lease was read and is ours. Call it before each write to a sink.
-
-        Raises LeaseLost at once, and ControlUnreachable once the lease could not be read for the limit.
-        """
+        """Wait until the lease was read and is ours, before each write to a sink. Raises as ``look``."""
         while not self.look():
             time.sleep(_RETRY_EVERY_S)
 
 
 EVERY_S: Final = 10.0
-"""Seconds between two beats: far below ``timeouts.STALE_AFTER_MS``. In a store each beat costs a few requests, which
-may be billed."""
+"""Seconds between two beats: far below ``timeouts.STALE_AFTER_MS``. In a store each beat costs a few requests."""
 
 
 @contextmanager
 def beats(write: Callable[[], None], every_s: float, *, at_once: bool = False) -> Iterator[None]:
-    """Call ``write`` every ``every_s`` seconds in a thread of its own, until the block ends.
-
-    A LeaseLost ends the beats, because the heartbeat then belongs to the successor.
-    """
+    """Call ``write`` every ``every_s`` seconds in a thread during the block, until it raises LeaseLost."""
     done = threading.Event()
 
     def beat() -> None:
@@ -353,17 +313,14 @@ def beats(write: Callable[[], None], every_s: float, *, at_once: bool = False) -
 
 
 def holder_beats(lease: Lease, every_s: float = EVERY_S) -> AbstractContextManager[None]:
-    """Return a block in which a command writes beats as the holder of ``lease``, the first one at once.
-
-    A beat that cannot be written is skipped.
-    """
+    """Return a block in which a command beats as holder of ``lease``, at once. Failed beats are skipped."""
     started_at = epoch_ms()
-    return beats(lambda: _write_beat(lease, started_at), every_s, at_once=True)
 
+    def beat() -> None:
+        with suppress(ControlUnreachable, UnwritablePath, DiskFull):
+            lease.check()
+            now = epoch_ms()
+            # a command has no batches, so each beat is progress of its start
+            HEARTBEAT_FILE.of(lease.home).write(Heartbeat(lease.uid, now, started_at, Phase.STARTING, progress_at=now))
 
-def _write_beat(lease: Lease, started_at: int) -> None:
-    """Write a beat. A command has no batches, so each beat is progress of its start. Raises LeaseLost."""
-    with suppress(ControlUnreachable, UnwritablePath, DiskFull):
-        lease.check()
-        now = epoch_ms()
-        HEARTBEAT_FILE.of(lease.home).write(Heartbeat(lease.uid, now, started_at, Phase.STARTING, progress_at=now))
+    return beats(beat, every_s, at_once=True)

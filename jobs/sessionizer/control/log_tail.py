@@ -19,10 +19,7 @@ READ_LINES: Final = 2_000
 
 
 def last_words(path: Path, lines: int = LINES) -> list[str]:
-    """Return the last lines of a dead driver's log.
-
-    Each stack is cut to its head and innermost frame, to show causes.
-    """
+    """Return the last lines of a dead driver's log, each stack cut to its head and innermost frame."""
     return list(fold_frames(tail(path, READ_LINES)))[-lines:]
 
 
@@ -44,10 +41,7 @@ def fold_frames(lines: Iterable[str]) -> Iterator[str]:
 
 
 def tail(path: Path, lines: int = LINES) -> list[str]:
-    """Return the last lines that are not blank, redacted. Read the older part too if the log was rotated a moment ago.
-
-    Empty when the log is not there or not on this machine. Never raises.
-    """
+    """Return the last lines that are not blank, redacted, from older parts too if need be. Never raises."""
     found: list[str] = []
     # A driver makes no links: a link in the place of an older part leads to another file.
     older = [part for part in BoundedLog(path).parts() if not part.is_symlink()]

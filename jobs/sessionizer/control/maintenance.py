@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
 
 from sessionizer.causes.cause import BROKEN_CODE
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
@@ -47,11 +46,10 @@ from sessionizer.home.stream_home import StreamHome
 
 
 def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda _: None) -> set[str]:
-    """Ask every driver that may be at work to stop, including one that waits for its lease. Returns their uids.
+    """Ask every driver that may be at work, or waits for its lease, to stop, and return their uids. ``say`` gets lines.
 
-    A command that has the lease is not asked, because it listens to no request. Its uid is returned as well, because
-    its end is waited for. Harmless when repeated. ``say`` gets a line for each. Raises ControlUnreachable,
-    UnwritablePath, DiskFull.
+    A command with the lease is not asked, because it listens to no request, but its end is waited for. Harmless when
+    repeated. Raises ControlUnreachable, UnwritablePath, DiskFull.
     """
     asked = live_drivers(home)
     for uid in sorted(asked):
@@ -64,10 +62,7 @@ def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda 
 
 
 def live_drivers(home: StreamHome) -> set[str]:
-    """Return the drivers that may be at work: the lease's owner, and a launched driver without the lease so far.
-
-    A launched driver may wait for its lease for hours, in the queue of a cluster. It finds the request when it starts.
-    """
+    """Return the drivers that may be at work: the lease's owner, and a launched one that waits for the lease."""
     lease, launch = read_lease(home), read_launch(home)
     found = set()
     if lease is not None and lease.uid is not None and lease.may_be_at_work(EXIT_FILE.of(home, lease.uid).read()):
@@ -78,15 +73,9 @@ def live_drivers(home: StreamHome) -> set[str]:
     return found
 
 
-_POLL_S: Final = 0.2
-
-
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A job: its ``uid``, its user (``by``), the reason (``why``), and the desired state ``afterwards``.
-
-    ``found``: the desired state by which that was decided, None for the present one.
-    """
+    """A job, its user and reason, and the state ``afterwards``, which was decided by the one ``found`` (None: now)."""
 
     uid: str
     by: str
@@ -105,15 +94,12 @@ def hold_lease(
 ) -> Iterator[Lease]:
     """Hold the stopped stream's lease for ``job``, which must be this process, while the block runs.
 
-    ``permit`` is called while drivers end. It raises StreamMovedOn if a user gave the job up, and sets the desired
-    state back if the maintenance is not of another job.
-
+    ``permit`` is called while drivers end. It raises StreamMovedOn if a user gave the job up, and sets the state back.
     If the block raises, the stream stays in maintenance, and the block decides how to go on. Raises DriverStillRuns if
-    a driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
-    because a supervisor would otherwise start it before that. From a silent owner on another host, which may be dead,
-    the lease is taken over. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing has been changed, and the desired
-    state is set back, unless an operation is pending or another command has the lease. Raises LeaseLost if another
-    process took the lease. That process sets the desired state.
+    a driver has not ended within ``wait_s``, and ControlUnreachable: maintenance stays for the next try, before which
+    no supervisor may start. A silent owner on another host loses the lease. Raises LeaseHeld, UnwritablePath and
+    DamagedFile: the desired state is set back, unless an operation is pending or another command has the lease. Raises
+    LeaseLost if another process took the lease, which sets the state itself.
     """
     begin_maintenance(home, job.found or read_desired(home), job.afterwards, by=job.by, why=job.why)
     try:
@@ -136,10 +122,9 @@ def hold_lease(
 
 
 def end_job(lease: Lease) -> None:
-    """Write the exit record of the job that has the ``lease``, and release it.
+    """Write the exit record of the job that has the ``lease``, and release it. Without it a supervisor would alert.
 
-    Without the record a supervisor would take the job for a killed driver, and send a notification. If the lease is
-    lost no record is written, because another try of the same job may own the lease and be at work.
+    If the lease is lost no record is written, because another try of the same job may be at work.
     """
     with suppress(LeaseLost, ControlUnreachable, UnwritablePath, DiskFull):
         lease.check()
@@ -174,15 +159,12 @@ def _stop_drivers(
             if lease is not None and lease.owner_lives is None and left == {lease.uid}:
                 return lease.uid
             raise DriverStillRuns(home.name, min(left), wait_s)
-        time.sleep(_POLL_S)
+        time.sleep(0.2)
     return None
 
 
 def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
-    """Write the exit record of driver ``uid``. Never raises, because a missing record also says that the driver died.
-
-    ``error_type`` is the query's cause of death, else the name of the error's class.
-    """
+    """Write the exit record of driver ``uid`` with its cause of death. Never raises: none says so as well."""
     record = ExitRecord(
         uid=uid,
         at=epoch_ms(),
@@ -193,7 +175,7 @@ def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
     )
     with suppress(UnwritablePath, DiskFull, ControlUnreachable):
         write_exit(home, record)
-    said = (record.message or "").partition("\n")[0]
+    said = str(error).partition("\n")[0]
     add_mark(home, Mark(kind=MarkKind.CRASH, what=record.error_type or "", text=said, uid=uid))
 
 

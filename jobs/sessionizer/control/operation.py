@@ -1,8 +1,7 @@
 """An operation under way: after each step its record is on disk.
 
-A transient failure leaves it pending, so the stream stays stopped for the next try (docs/adr/0125). Any other failure
-abandons it, as long as nothing that counts was changed. A process that lost the stream's lease writes nothing of it,
-because another process may have finished it.
+A transient failure leaves it pending, so the stream stays stopped for the next try (docs/adr/0125). Any other abandons
+it, if nothing that counts was changed. A process without the lease writes nothing, as another may have finished it.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,13 +26,11 @@ def is_transient(error: Exception) -> bool:
 
 @dataclass(slots=True)
 class Operation:
-    """An operation on the stream of ``home``. ``record`` notes the stage that it has reached, as its file does.
+    """An operation on the stream of ``home``, whose ``record`` is as its file.
 
-    Each note raises StreamMovedOn, and is not made, if a user gave the operation up before its first note.
-
-    ``permit`` returns only while the stream's lease is known to be ours. It raises LeaseLost, ControlUnreachable.
-    ``passes`` tells whether the next try may succeed after a failure. ``since``: begin of this try's work (epoch ms),
-    because an operation may lie pending between two tries.
+    Each note raises StreamMovedOn, and is not made, if a user gave the operation up before its first note. ``permit``
+    returns only while the lease is ours. It raises LeaseLost, ControlUnreachable. ``passes`` tells whether the next try
+    may succeed after a failure. ``since``: begin of this try's work (epoch ms), because it may lie pending between two.
     """
 
     home: StreamHome
@@ -58,10 +55,7 @@ class Operation:
         self._write(replace(record, counts=record.counts or counts, days=record.days or days))
 
     def note_tables(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        """Note the newest versions of the tables, and return them. If a killed run noted them, the note stays as it is.
-
-        That run may have deleted rows since.
-        """
+        """Note the newest versions of the tables, unless a killed run did, which may have deleted rows."""
         if not self.record.tables:
             self._write(replace(self.record, tables=versions))
         return self.record.tables
@@ -88,10 +82,7 @@ class Operation:
         return record
 
     def note_failure(self, error: Exception) -> None:
-        """Note the failure of this try. The operation stays pending, so no driver starts. Raises LeaseLost.
-
-        A note that cannot be written is skipped, because the failure itself says more.
-        """
+        """Note the failure of this try, if that can be written. It stays pending. Raises LeaseLost."""
         if self.record.outcome is None:
             with suppress(ControlUnreachable, UnwritablePath, DiskFull, DamagedFile):
                 self._write(self.record.failed(error))
@@ -109,9 +100,8 @@ class Operation:
 
 
 def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], None], *, by: str | None = None) -> None:
-    """End the maintenance for an operation that is abandoned, ``by`` a user or because it failed.
+    """End the maintenance for an abandoned operation, STOPPED without a lineage: a driver would lack its history.
 
-    The stream becomes STOPPED if it never had a lineage, because a driver would otherwise start it without its history.
     Raises LeaseLost, ControlUnreachable, UnwritablePath, DiskFull, DamagedFile.
     """
     permit()
@@ -130,16 +120,14 @@ def new_operation(  # noqa: PLR0913  what a record says at first
     request: Mapping[str, Any] | None = None,
     decided: Mapping[str, Any] | None = None,
 ) -> OperationRecord:
-    """Return the record of an operation that ``by`` approves now. It is not written.
+    """Return the record of an operation that ``by`` approves now, unwritten. ``leaves``: a lineage and its batch.
 
-    ``leaves`` is the lineage and its newest batch. After the operation the stream's desired state is restored. If an
-    earlier command was killed, the state that it had saved is used. ``request``: the command as JSON. ``decided``: the
-    fields that the digest covers.
+    Afterwards the desired state is restored, or the one that an earlier, killed command had saved. ``request``: the
+    command as JSON. ``decided``: the fields that the digest covers.
     """
     now, desired = epoch_ms(), read_desired(home)
-    wanted = (
-        (desired.afterwards or DesiredState.RUNNING) if desired.state is DesiredState.MAINTENANCE else desired.state
-    )
+    is_in_maintenance = desired.state is DesiredState.MAINTENANCE
+    wanted = (desired.afterwards or DesiredState.RUNNING) if is_in_maintenance else desired.state
     return OperationRecord(
         id=mint_id(now),
         verb=verb,

@@ -14,7 +14,6 @@ from sessionizer.home.json_record import typed_digest
 from sessionizer.home.stream_home import StreamHome
 
 LISTED: Final = 5
-"""Number of differences that are named one by one."""
 _LONGEST: Final = 60
 _CANARY: Final = "canary"
 _WORDS: Final = {
@@ -73,21 +72,14 @@ class DecidedFields(DigestOfDecided):
 
 
 def require_approved(home: StreamHome, approved: str, now: Decided, known: Mapping[str, Any] | None = None) -> None:
-    """Raise PlanChanged unless the digest of the plan ``now`` is the ``approved`` one.
-
-    ``known``: the decided fields of the approved plan, if the caller has them. The record of an operation is not on
-    disk before its first step.
-    """
+    """Raise PlanChanged unless ``now`` has the ``approved`` digest. ``known``: the approved decided fields."""
     if approved != now.digest:
         before = known or find_decided(home, approved)
         raise PlanChanged(home.name, approved, now.digest, list_differences(before, now.decided))
 
 
 def find_decided(home: StreamHome, digest: str) -> Mapping[str, Any]:
-    """Find the decided fields of a plan by its ``digest``, among the kept plans and the operations.
-
-    Empty if none has them. Never raises, because the user's error matters more.
-    """
+    """Find the decided fields of a plan by its ``digest``, {} if no record has them. Never raises."""
     with suppress(SessionizerError):
         kept: list[Decided] = [*read_requests(home), *read_operations(home)]
         return next((each.decided for each in kept if each.digest == digest and each.decided), {})

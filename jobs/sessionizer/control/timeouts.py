@@ -11,23 +11,13 @@ from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.stream_spec.document.names import duration_from, variable_of
 
 STARTUP_GRACE_MS: Final = 3 * MINUTE
-"""Time for a start, or its first batch, to show progress. It counts from the lease (or launch), or from the last
-progress of the start."""
-
+"""Time for a start, or its first batch, to show progress, from the lease, launch or last progress of the start."""
 STALE_AFTER_MS: Final = 150 * SECOND
-"""Time without a beat, or without progress. A driver beats and shows progress within a batch too: neither the length of
-a batch nor the trigger interval counts."""
-
+"""Time without a beat or progress. Both come within a batch too, so neither its length nor the trigger counts."""
 TAKEOVER_AFTER_MS: Final = 150 * SECOND
-"""Silence after which an owner of the lease that cannot be observed from here counts as dead.
-
-A driver that cannot reach its lease ends itself earlier.
-"""
-
+"""Silence after which an owner that cannot be seen from here counts as dead. One without its lease ends earlier."""
 LAG_LIMIT_MS: Final = 15 * MINUTE
 """Time that the watermark may be behind the clock, beyond the spec's delay."""
-
-
 STALE_ALERT_MS: Final = 10 * MINUTE
 """Time without work, whatever the reason, after which a stream is stale."""
 

@@ -28,10 +28,7 @@ def moment_text(ms: int) -> str:
 
 
 def moment_of(text: str, field: str, otherwise: str = "") -> int:
-    """Parse a moment in ISO 8601 into epoch ms. Without an offset it is UTC.
-
-    Raises InvalidSpec, naming the ``field``. ``otherwise`` is the text for other allowed values.
-    """
+    """Parse a moment in ISO 8601 (UTC without an offset) into epoch ms. Raises InvalidSpec for ``field``."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

@@ -1,9 +1,8 @@
 """Operations on the records of a control root, and a cache of values that are made from records.
 
-At a path the operating system does them. In a store, such as HDFS or S3, two primitives decide. *Create unless it
-exists*: on HDFS a rename, which one step of the NameNode refuses if the name exists, and on S3 a put with
-``If-None-Match: *``. *Replace whole*: on HDFS a rename that overwrites, in one step, too, and on S3 a put. Each call
-has a limit: HDFS's client alone would try for minutes, and a driver that cannot read its lease must know it sooner.
+At a path the operating system does them. In a store two primitives decide. *Create unless it exists*: on HDFS a rename,
+which one step of the NameNode refuses if the name exists, on S3 a put with ``If-None-Match: *``. *Replace whole*: on
+HDFS a rename that overwrites, on S3 a put. Each call has a limit, because HDFS's client alone would try for minutes.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from fnmatch import filter as fitting
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from sessionizer.errors import ControlUnreachable, DiskFull, UnreadablePath, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.local_files import (
     TEMPORARY_SUFFIX,
+    close_to_others,
     create_file,
     first_line,
     is_away,
-    make_private,
     open_regular,
     replace_file,
     unreadable,
@@ -40,13 +39,13 @@ if TYPE_CHECKING:
 
 
 ANSWERS_WITHIN_S: Final = 8.0
-"""Limit of one call. A driver makes four calls: it looks at its lease and for a stop marker, and writes its beat. If
-none is answered, the driver ends well before another may take over its lease (``timeouts.TAKEOVER_AFTER_MS``)."""
+"""Limit of one call. A driver that gets no answer to four calls in a row ends well before another may take over its
+lease (``timeouts.TAKEOVER_AFTER_MS``)."""
 CONNECTS_WITHIN_S: Final = 3.0
 
 _NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNotFoundError)
 _OF_NAME_NODE: Final = re.compile(r'RPCError\("[\w.$]*?(\w+)", "(.*?)(?:\\n|"\))')
-"""Pattern of what hdfs-native says of a refusal by the name node: Java's class, and its message before the stack."""
+"""What hdfs-native says of a refusal by the name node: Java's class, and its message before the stack."""
 _NUMBERS: Final = {
     "Credential": errno.EACCES, "AccessControlException": errno.EACCES, "QuotaExceeded": errno.EDQUOT,
 }  # fmt: skip
@@ -127,7 +126,8 @@ class Store:
     def make_folder(self) -> None:
         """Make the folder and its parents, closed to others. Harmless if it exists. An object store has no folders."""
         if isinstance(self._path, Path):
-            make_private(self._path)
+            self._path.mkdir(parents=True, exist_ok=True)
+            close_to_others(self._path)
         elif self._path.protocol in ON_HADOOP:
             self._ask(lambda system, name: system.makedirs(name, exist_ok=True))
 
@@ -168,8 +168,8 @@ class Store:
     def _ask(self, call: Callable[[Any, str], _Answer]) -> _Answer:
         """Return or raise the result of ``call``, which gets the file system of this process and the name there.
 
-        Raises OSError (ETIMEDOUT) if the store does not answer. Then the call's thread stays behind, and the call may
-        still take effect, as that of a paused process may. A process owns a lease only once it was told so.
+        Raises OSError (ETIMEDOUT) if the store does not answer. The call may still take effect, as that of a paused
+        process may. A process owns a lease only once it was told so.
         """
         path = cast("UPath", self._path)
         if path.protocol in ON_HADOOP:
@@ -213,10 +213,7 @@ def require_listener(path: UPath, within_s: float) -> None:
 
 
 def translate_to_os_error(error: Exception) -> OSError:
-    """Translate an error of a store's package into an OSError.
-
-    Missing credentials and permissions become EACCES, a quota EDQUOT, any other error that is no OSError becomes EIO.
-    """
+    """Translate an error of a store's package. One that is no OSError becomes EACCES, EDQUOT or EIO."""
     if isinstance(error, OSError):
         return error
     refusal = _OF_NAME_NODE.search(str(error))
@@ -226,7 +223,6 @@ def translate_to_os_error(error: Exception) -> OSError:
 
 
 Value = TypeVar("Value")
-
 
 _READS: Final[ContextVar[dict[object, tuple[Callable[[], Any], Any]] | None]] = ContextVar("reads", default=None)
 """Reads of the value that is being made, by place and operation, each done once, with its answer."""
@@ -239,11 +235,7 @@ class CachedValue(Generic[Value]):
         self._made: tuple[tuple[object, ...], dict[object, tuple[Callable[[], Any], Any]], Value] | None = None
 
     def get(self, make: Callable[[], Value], *of: object) -> Value:
-        """Return the value of ``make``, called anew if a record that it read or something in ``of`` changed.
-
-        ``make`` depends on nothing else. It raises what it raises, and an error is not cached. A place that cannot be
-        reached now has no answer.
-        """
+        """Return the value of ``make``, anew if a record that it read, or ``of``, changed. No error is cached."""
         if self._made is not None:
             before, reads, value = self._made
             if before == of and all(_are_equal(_answer(do), answer) for do, answer in reads.values()):
@@ -298,11 +290,6 @@ def reaching_records(path: ControlPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unreachable(path, error) from error
-
-
-def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable | UnreadablePath:
-    """Return the error that says that ``path`` cannot be reached just now, or may not be read."""
-    if isinstance(error, PermissionError):
-        return unreadable(path, error)
-    return ControlUnreachable(uri_of(path), error.strerror or first_line(error))
+        if isinstance(error, PermissionError):
+            raise unreadable(path, error) from error
+        raise ControlUnreachable(uri_of(path), error.strerror or first_line(error)) from error

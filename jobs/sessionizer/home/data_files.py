@@ -1,23 +1,20 @@
 """Functions that write, read, list and delete files of the data root, and read the log of a Delta table there.
 
-A ``DataPath`` has no method that opens anything, so each access is a function of this module. They raise
+A ``DataPath`` has no method that opens anything, so each access is a function of this module. It raises
 FileNotFoundError if a file is absent, StoreUnreachable if its store does not answer, and OSError if anything else is
-wrong. So a store that is away is never taken for one without the file, although the clients of stores have errors of
-their own, and fsspec's ``isdir`` and ``find`` hide them.
+wrong. So a store that is away is never taken for one without the file.
 
-A published file is closed under a hidden name and gets its real name in one step: readers see a whole file or none. On
-HDFS a rename is one step of the NameNode and refuses a name that exists. An object store does the same with one
-conditional put.
+A published file is closed under a hidden name and gets its real name in one step: readers see a whole file or none.
 """
 
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from sessionizer.errors import (
     ControlUnreachable,
@@ -51,10 +48,6 @@ from sessionizer.home.roots import (
     uri_of,
 )
 
-if TYPE_CHECKING:
-    from upath import UPath
-
-
 ANSWERS_WITHIN_S: Final = 10.0
 _OF_THE_FILE: Final = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 _NUMBER: Final = re.compile(r"\(os error (\d+)\)")
@@ -86,12 +79,6 @@ def reaching(path: DataPath) -> Iterator[None]:
         raise refusal from error
 
 
-def require_reachable(folder: DataPath) -> None:
-    """Ask a name node before a long work begins. Raises StoreUnreachable."""
-    with reaching(folder):
-        pass
-
-
 def is_store_away(error: OSError) -> bool:
     """Whether the error of a store's client may pass by itself. Some are timeouts without a number."""
     if isinstance(error, _OF_THE_FILE):
@@ -103,17 +90,12 @@ def is_store_away(error: OSError) -> bool:
 
 
 def list_stored_sizes(folder: DataPath) -> Iterator[tuple[str, int]]:
-    """Yield each file below a ``folder`` of a store: its name relative to it, with slashes, and its bytes.
-
-    Also hidden ones. None without a folder. Raises StoreUnreachable, OSError.
-    """
+    """Yield each file below a ``folder`` of a store, hidden ones too: its relative name, and its bytes."""
     there = store_path(folder)
-    root = there.path.rstrip("/")
+    root, is_on_hadoop = there.path.rstrip("/"), there.protocol in ON_HADOOP
     try:
         with reaching(folder):
-            found = (
-                dict(_walk(there.fs, root)) if there.protocol in ON_HADOOP else there.fs.find(there.path, detail=True)
-            )
+            found = dict(_walk(there.fs, root)) if is_on_hadoop else there.fs.find(there.path, detail=True)
     except FileNotFoundError:
         if data_exists(folder):
             raise
@@ -166,10 +148,7 @@ def _information(path: DataPath) -> dict[str, Any] | None:
 
 @contextmanager
 def open_data(path: DataPath, mode: str = "rb") -> Iterator[BinaryIO]:
-    """Open a file for the block, which only reads or writes it. ``mode``: ``rb`` or ``wb``.
-
-    Raises StoreUnreachable, OSError.
-    """
+    """Open a file (``rb`` or ``wb``) for the block, which only does that. Raises StoreUnreachable, OSError."""
     with reaching(path):
         regular = isinstance(path, Path) and mode == "rb"
         with open_regular(cast("Path", path)) if regular else cast("Path", path).open(mode) as opened:
@@ -220,8 +199,8 @@ def make_private_data(folder: DataPath) -> None:
 def make_writable(folder: DataPath, purpose: str) -> None:
     """Make ``folder`` and prove that it can be written.
 
-    Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, and InvalidSpec if no installed package reads
-    such a URI.
+    Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, and InvalidSpec if no package reads such a
+    URI.
     """
     probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
@@ -237,22 +216,16 @@ def make_writable(folder: DataPath, purpose: str) -> None:
         raise translate_refusal(folder, purpose, error) from error
 
 
-def make_writable_control(folders: Iterable[ControlPath]) -> None:
-    """Make folders of records and prove that they can be written.
+def make_writable_control(folders: Sequence[ControlPath]) -> None:
+    """Make folders of records and prove that they can be written, in a store with both primitives.
 
-    In a store both primitives are tried, in the first folder.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable if the store does not answer, and InvalidSpec if no installed
-    package reads such a URI. Raises InvalidSpec also if the store creates a file that exists, because two drivers would
-    then have one lease.
+    Raises UnwritablePath, DiskFull, ControlUnreachable, and InvalidSpec if no package reads such a URI, or the store
+    creates a file that exists: two drivers would then have one lease.
     """
-    stores: list[UPath] = []
-    for each in folders:
-        if isinstance(each, Path):
-            make_writable(each, f"the stream's {each.name} directory")
-            close_to_others(each)
-        else:
-            stores.append(each)
+    for local in (each for each in folders if isinstance(each, Path)):
+        make_writable(local, f"the stream's {local.name} directory")
+        close_to_others(local)
+    stores = [each for each in folders if not isinstance(each, Path)]
     if not stores:
         return
     folder = stores[0]
@@ -283,17 +256,13 @@ def translate_refusal(
 
 
 AT_A_TIME: Final = 4
-"""Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made
-outside Python's lock."""
+"""Files that are copied or read at a time. A store answers late, and a digest is made outside Python's lock."""
 DELTA_LOG: Final = "_delta_log"
 COMMIT: Final = re.compile(r"(\d{20})\.json$")
-"""Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
-
+"""Pattern of a commit in a Delta table's log, by Delta's protocol."""
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {"add": {"path": str}, "txn": {"appId": str, "version": int}}
 """Types of the fields of actions that are read here."""
 _A_FILE: Final = "a file of the data root"
-_KEEPS_FOLDER: Final = ".folder"
-
 _Of = TypeVar("_Of")
 _Made = TypeVar("_Made")
 
@@ -320,14 +289,13 @@ def make_listed_folder(folder: DataPath) -> None:
     """
     make_data_folder(folder)
     if _is_in_object_store(folder):
-        write_data_text(folder / _KEEPS_FOLDER, "0")
+        write_data_text(folder / ".folder", "0")
 
 
 def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
-    """Write ``value`` to ``path``, complete before the name appears.
+    """Write ``value`` to ``path``, complete before the name appears. At a URI an existing file stays: it says the same.
 
-    Raises UnwritablePath, DiskFull, and StoreUnreachable or ControlUnreachable if the file system is away for now. At a
-    URI an existing file stays as it is, because the same name means the same content.
+    Raises UnwritablePath, DiskFull, and StoreUnreachable or ControlUnreachable if the file system is away for now.
     """
     if isinstance(path, Path):
         write_json(path, value)
@@ -409,10 +377,7 @@ def remove_tree(folder: DataPath) -> None:
 
 
 def commits_of(table: DataPath, named: re.Pattern[str] = COMMIT) -> dict[int, DataPath]:
-    """Return the files of the commits that are kept, by version, the oldest first. Empty without a table.
-
-    ``named``: other files of a version, such as checkpoints. Raises OSError.
-    """
+    """Return the commits, or other files of versions, by version, the oldest first. Raises OSError."""
     found = ((named.match(entry.name), entry) for entry in list_entries(table / DELTA_LOG))
     return {int(match[1]): entry for match, entry in found if match is not None}
 

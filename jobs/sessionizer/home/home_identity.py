@@ -1,7 +1,6 @@
 """The identity of a platform's home: the id by which tables know their owner, and the place where it was made.
 
-The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. A copy of a home is
-recognized by its place (docs/adr/0124).
+The id (docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. A copy is recognized by its place (0124).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from sessionizer.errors import DamagedFile, HomeCopied
 from sessionizer.home.control_store import Store, reaching_records, record_names
@@ -20,28 +19,26 @@ from sessionizer.home.roots import STREAMS, ControlPath, uri_of
 from sessionizer.home.stream_home import CONTROL
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
-_KEEP_NUMBERS: Final = frozenset(
-    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "nfs", "nfs4", "ceph", "lustre"}
-)
+_KEEP_NUMBERS: Final = {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "nfs", "nfs4", "ceph", "lustre"}
 """File systems in which a folder keeps its number for ever, on every machine that mounts them."""
-
 GONE: Final = "the file is gone"
 _ROOTS: Final = 1_000
 """Highest number that a root of a file system has. Roots have the same number in each file system."""
 
 
 @dataclass(frozen=True, slots=True)
-class HomePlace(JsonRecord):
-    """The ``path`` (or URI) of a control root, the ``machine``, and the ``folder``'s number in its file system.
+class HomeIdentity(JsonRecord):
+    """The ``id`` of a platform home (16 hex digits), and the place of its control root when it was made or confirmed.
 
-    ``folder`` is None where the file system keeps no numbers, or gives the same to the root of each volume.
+    ``folder`` is its number, None where the file system keeps no numbers, or gives the same to each volume's root.
     """
 
+    id: str
     path: str
     machine: str | None = None
     folder: int | None = None
 
-    def is_same(self, other: HomePlace) -> bool:
+    def is_same(self, other: HomeIdentity) -> bool:
         """Whether both are one folder: moved by a rename, mounted elsewhere, or seen from another machine."""
         if self.folder is None or other.folder is None:
             return self.path == other.path
@@ -52,12 +49,12 @@ class HomePlace(JsonRecord):
         return self.path if self.machine is None else f"{self.path} on {self.machine}"
 
 
-def place_of(control: ControlPath) -> HomePlace:
-    """Return the place of a control root."""
+def place_of(control: ControlPath, id: str = "") -> HomeIdentity:  # noqa: A002  as the record calls it
+    """Return the place of a control root now, as the identity of the home with that id."""
     if not isinstance(control, Path):
-        return HomePlace(uri_of(control))
+        return HomeIdentity(id, uri_of(control))
     folder = control.resolve()
-    return HomePlace(str(folder), os.uname().nodename, _number(folder))
+    return HomeIdentity(id, str(folder), os.uname().nodename, _number(folder))
 
 
 def _number(folder: Path) -> int | None:
@@ -82,26 +79,6 @@ def identity_file(control: ControlPath) -> RecordFile[HomeIdentity]:
     return RecordFile(control / "home.json", HomeIdentity)
 
 
-@dataclass(frozen=True, slots=True)
-class HomeIdentity(JsonRecord):
-    """The ``id`` of a platform home (16 hex digits), and the place where it was made or that an operator confirmed."""
-
-    id: str
-    path: str
-    machine: str | None = None
-    folder: int | None = None
-
-    @classmethod
-    def at(cls, id: str, place: HomePlace) -> Self:  # noqa: A002  as the record calls it
-        """Return the identity of the home at ``place``."""
-        return cls(id, place.path, place.machine, place.folder)
-
-    @property
-    def place(self) -> HomePlace:
-        """The noted place."""
-        return HomePlace(self.path, self.machine, self.folder)
-
-
 def home_id(control: ControlPath) -> str:
     """Return the id of the home with that control root, and make it for a new home.
 
@@ -112,22 +89,16 @@ def home_id(control: ControlPath) -> str:
 
 
 def require_home_here(control: ControlPath) -> None:
-    """Raise HomeCopied if the home was made elsewhere.
-
-    Raises also DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Raise HomeCopied if the home was made elsewhere. Raises as ``home_id``."""
     known, here = _identity(control), place_of(control)
-    if not known.place.is_same(here):
-        raise HomeCopied(str(here), known.id, str(known.place))
+    if not known.is_same(here):
+        raise HomeCopied(str(here), known.id, str(known))
 
 
 def note_home_here(control: ControlPath) -> HomeIdentity:
-    """Note that the home is here now, and return its identity before.
-
-    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Note that the home is here now, and return its identity before. Raises as ``home_id``."""
     known = _identity(control)
-    identity_file(control).write(HomeIdentity.at(known.id, place_of(control)))
+    identity_file(control).write(place_of(control, known.id))
     return known
 
 
@@ -136,7 +107,7 @@ def _identity(control: ControlPath) -> HomeIdentity:
     if known is None:
         if _has_lineage(control):
             raise DamagedFile(uri_of(identity_file(control).path), GONE)
-        identity_file(control).create(HomeIdentity.at(secrets.token_hex(8), place_of(control)))
+        identity_file(control).create(place_of(control, secrets.token_hex(8)))
         known = identity_file(control).require()
     assert known is not None  # noqa: S101  it has just been made
     return known
@@ -150,8 +121,5 @@ def _has_lineage(control: ControlPath) -> bool:
 
 
 def owner_name(stream: str, control: ControlPath) -> str:
-    """Return the mark of the tables of ``stream``, such as ``clicks@5d1c0f3e9a7b2468``.
-
-    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Return the mark of the tables of ``stream``, such as ``clicks@5d1c0f3e9a7b2468``. Raises as ``home_id``."""
     return f"{stream}@{home_id(control)}"

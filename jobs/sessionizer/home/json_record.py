@@ -1,7 +1,7 @@
 """Records as JSON, with a stamp in every file of the platform: its format, and the process that wrote it.
 
-A file may be read by a release that is years older or newer than its writer. An older format is always readable. A
-newer one is refused, because a guess at it could start a stopped stream or lose an open session.
+An older format is always readable. A newer one is refused, because a guess at it could start a stopped stream or lose
+an open session.
 """
 
 import hashlib
@@ -39,10 +39,7 @@ def json_digest(content: Mapping[str, object]) -> str:
 
 
 def typed_digest(decided: Mapping[str, object]) -> str:
-    """Return the text that a user types to approve ``decided``: 64 bits of its digest (16 hex digits).
-
-    That is long enough that no text matches by chance.
-    """
+    """Return the text that a user types to approve ``decided``: 16 hex digits of its digest. None matches by chance."""
     return json_digest(decided)[:16]
 
 
@@ -50,10 +47,7 @@ Value = TypeVar("Value")
 
 
 def content_of(path: ControlPath, content: Mapping[str, object], field: str, kind: type[Value]) -> Mapping[str, Value]:
-    """Return the object ``field`` of the content of ``path``, whose values are of ``kind``.
-
-    Empty if there was no content. Raises DamagedFile.
-    """
+    """Return the object ``field`` of ``content``, {} without content. Raises DamagedFile unless all are ``kind``."""
     if not content:
         return {}
     require_known_format(path, content)
@@ -91,8 +85,8 @@ Moment: TypeAlias = Annotated[int, Interval(ge=0, lt=253_402_300_800_000)]
 def parse_json(content: bytes | str) -> Any:  # noqa: ANN401  any JSON
     """Parse JSON that a program has written. Raises ValueError.
 
-    Refuses numbers that are not finite or have more than 64 bits, which Python's parser takes. Half a character, which
-    Python's writer lets through, becomes a question mark, because no output could show it.
+    It refuses numbers that are not finite or have more than 64 bits, which Python's parser takes. Half a character,
+    which Python's writer lets through, becomes a question mark, because no output could show it.
     """
     text = content if isinstance(content, str) else content.decode()
     parser = _PARSER if _SUSPICIOUS.search(text) else _FAST_PARSER
@@ -131,8 +125,7 @@ class UnfitValue(ValueError):
 class JsonRecord:
     """Base of records. Fields are str, int, float, bool, a StrEnum, a record, a mapping of JSON, or a tuple of these.
 
-    Each may be ``| None``. ``FORMAT`` grows when a field changes its meaning. Adding or removing a field does not
-    change it. ``from_json`` reads all formats.
+    Each may be ``| None``. ``FORMAT`` grows when a field changes its meaning, not when one is added or removed.
     """
 
     FORMAT: ClassVar[int] = UNSTAMPED

@@ -1,12 +1,10 @@
 """Files of this machine: complete before their name appears, closed to others, room for them, and bounded logs.
 
-A reader sees the old or the new file, never half of one. Files in a closed folder are closed as well, whatever their
-modes, because records and states hold users' events. The tables are not closed: they have many readers, and the
-operator sets the mode of their folder.
+A reader sees the old or the new file, never half of one. Files in a closed folder are closed whatever their modes,
+because records and states hold users' events. The tables are not closed: the operator sets the mode of their folder.
 
-A launcher opened a driver's log for appending and gave it to the whole process tree as stdout and stderr. So it can be
-copied and truncated in place: every writer continues at its new end. Text printed between the copy and the truncation
-is lost. A rename would lose the rest of the driver's life.
+A launcher opened a driver's log for appending as stdout and stderr of the whole process tree. So it can be copied and
+truncated in place: every writer continues at its new end. Text printed between the two is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from sessionizer.errors import ControlUnreachable, DiskFull, UnreadablePath, Unw
 from sessionizer.home.roots import ControlPath, DataPath, uri_of
 
 TEMPORARY_SUFFIX: Final = ".tmp"
-"""Suffix of hidden files that are not complete yet."""
 _KINDS: Final = (
     ("a folder", stat.S_ISDIR), ("a pipe", stat.S_ISFIFO), ("a socket", stat.S_ISSOCK), ("a device", stat.S_ISCHR),
     ("a device", stat.S_ISBLK),
@@ -60,10 +57,7 @@ def open_regular(path: Path) -> FileIO:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """Replace the file at ``path`` by ``content``. Raises OSError, and leaves the old file as it was.
-
-    ``durable`` makes it survive a power cut (two fsyncs).
-    """
+    """Replace the file at ``path`` by ``content``. Raises OSError, and leaves the old file as it was."""
     with _complete(path, content, durable=durable) as temporary:
         temporary.replace(path)
         if durable:
@@ -73,11 +67,11 @@ def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
 def create_file(path: Path, content: bytes) -> bool:
     """Create ``path`` with ``content`` unless it exists. Returns True for the one caller that did. Raises OSError."""
     with _complete(path, content, durable=True) as temporary:
-        # A link, unlike a rename, refuses an existing name; unlike open(O_EXCL), its target is already complete.
+        # a link, unlike a rename, refuses an existing name; unlike open(O_EXCL), its target is already complete
         try:
             os.link(temporary, path)
         except FileExistsError:
-            # Over NFS the reply to a link that succeeded may get lost and the repeated call then collides with itself.
+            # over NFS the reply to a link that succeeded may get lost, and the repeated call collides with itself
             if temporary.stat().st_nlink != 2:  # noqa: PLR2004 - our two names
                 return False
         _sync_directory(path.parent)
@@ -109,9 +103,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 def close_to_others(folder: object) -> None:
-    """Remove the rights of others on a local ``folder``. On a store's path do nothing: the store sets rights.
-
-    Never raises.
+    """Remove the rights of others on a local ``folder``. Never raises. A store sets rights itself.
 
     A folder that is writable for all was opened by its operator, with ``umask 0`` or by hand, and stays open.
     """
@@ -123,15 +115,8 @@ def close_to_others(folder: object) -> None:
             folder.chmod(mode & ~S_IRWXO)
 
 
-def make_private(folder: Path) -> None:
-    """Make the folder and its parents, and close it to others. Harmless if it exists. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    close_to_others(folder)
-
-
 LEAST_ROOM: Final = 1024 * 1024
-"""Bytes that a batch needs at least for its checkpoint and tables. With less, the next batch cannot be written."""
-
+"""Bytes that the next batch needs at least for its checkpoint and tables."""
 RESERVE: Final = 64 * 1024
 """Bytes of the reserve: an exit record, and the file system's own share."""
 
@@ -143,7 +128,6 @@ _AWAY: Final = frozenset(
         errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
     }
 )  # fmt: skip
-"""Errors of a mount whose server is gone for now, or of a machine short of files or memory."""
 
 
 def is_away(error: OSError) -> bool:
@@ -152,10 +136,7 @@ def is_away(error: OSError) -> bool:
 
 
 def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-    """Translate ``error`` from writing to ``path`` into one of our errors.
-
-    A mount may come back and disk space may be freed: the caller waits for both. A missing permission is fatal.
-    """
+    """Translate an error from writing. A mount may come back, a disk get room. A missing permission is fatal."""
     if is_away(error):
         return ControlUnreachable(path, error.strerror or str(error))
     kind = DiskFull if error.errno in _NO_ROOM else UnwritablePath
@@ -218,8 +199,7 @@ class Reserve:
     def take(self) -> None:
         """Take the space. Does nothing if the disk is full."""
         with suppress(OSError):
-            # not a hole: a sparse file takes no room
-            self.file.write_bytes(os.urandom(RESERVE))
+            self.file.write_bytes(os.urandom(RESERVE))  # a sparse file would take no room
 
     def give_up(self) -> None:
         """Free the space. Harmless when repeated."""
@@ -228,12 +208,9 @@ class Reserve:
 
 
 LOG_VARIABLE: Final = "SESSIONIZER_DRIVER_LOG"
-"""Environment variable by which a launcher names the file, which it must have opened for appending."""
-
+"""Variable by which a launcher names the file, which it must have opened for appending."""
 LIMIT_BYTES: Final = 8 * 1024 * 1024
 LOG_MODE: Final = 0o640
-"""Output of a driver is readable by its owner and group only."""
-
 KEPT: Final = 3
 """Older parts that are kept beside the file, the newest as ``<name>.1``."""
 
@@ -260,10 +237,7 @@ class BoundedLog:
         return cls(Path(named)) if named else None
 
     def trim(self) -> bool:
-        """Move the log's content to an older part if it exceeds ``limit_bytes``. Returns whether it did.
-
-        Never raises, because the log must not end the driver.
-        """
+        """Move the log's content to an older part if it is too long. Returns whether it did. Never raises."""
         try:
             if self.path.stat().st_size <= self.limit_bytes:
                 return False
@@ -288,7 +262,7 @@ class BoundedLog:
             with self.path.open("rb") as whole, open_log_file(newest) as part:
                 shutil.copyfileobj(whole, part)
         except OSError:
-            # The disk is full: keeping the log small is more important than keeping older parts.
+            # the disk is full: a small log is more important than older parts
             newest.unlink(missing_ok=True)
 
     def _part(self, number: int) -> Path:

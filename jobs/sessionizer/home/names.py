@@ -11,13 +11,10 @@ from sessionizer.errors import InvalidSpec
 
 NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 """Pattern of a stream's or table's name: safe as a directory, a SQL identifier and part of an Airflow DAG id."""
-
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 """Pattern of a driver's (uid) or lineage's id: safe as part of a file name."""
-
 COMMAND_PATTERN: Final = r"[a-z]+-\d{8}T\d{6}-[0-9a-f]+"
 """Pattern of the id by which a command holds a lease: its verb, and the id of its operation. No driver's is like it."""
-
 SESSIONS: Final = "sessions"
 QUARANTINE: Final = "quarantine"
 LATE_EVENTS: Final = "late_events"
@@ -27,7 +24,6 @@ OPEN_SESSIONS: Final = "open_sessions"
 STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
 """The tables that each batch appends to."""
 TABLES: Final = (*STREAMED, SESSIONS_DAILY, STREAM_HISTORY, OPEN_SESSIONS)
-"""Names of a stream's tables."""
 
 
 class Verb(StrEnum):
@@ -85,7 +81,7 @@ def is_command(uid: str) -> bool:
 
 
 def name_process(uid: str) -> str:
-    """Name the owner of a lease: ``driver 3f2a91`` or ``command restore-20261125T200000-abc123``."""
+    """Name the owner of a lease, such as ``driver 3f2a91`` or ``command restore-20261125T200000-abc123``."""
     return f"{'command' if is_command(uid) else 'driver'} {uid}"
 
 

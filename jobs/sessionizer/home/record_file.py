@@ -1,7 +1,4 @@
-"""JSON and records in files of a control root: complete before the name appears, and damage told from absence.
-
-Each file is declared beside the kind of its record: of a stream, or of a lineage.
-"""
+"""JSON and records in files of a control root: complete before the name appears, and damage told from absence."""
 
 from __future__ import annotations
 
@@ -25,17 +22,13 @@ if TYPE_CHECKING:
 
 
 Content = TypeVar("Content")
-
 ATTEMPT: Final = "attempt"
 """Key that tells the record of one attempt to create it from any other attempt's, in a store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[Content]):
-    """The content of a file. Absent: both None. ``error``: why its content is unknown.
-
-    It is damaged, may not be read, or cannot be reached just now.
-    """
+    """The content of a file. Absent: both None. ``error``: why its content is unknown."""
 
     value: Content | None = None
     error: DamagedFile | UnreadablePath | ControlUnreachable | None = None
@@ -45,14 +38,17 @@ class Reading(Generic[Content]):
         """The error in words."""
         return None if self.error is None else str(self.error)
 
+    def require(self) -> Content | None:
+        """Return the content, None if the file is absent. Raises DamagedFile, UnreadablePath, ControlUnreachable."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
 
 def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool = True) -> None:
-    """Replace ``path`` by ``value``.
+    """Replace ``path`` by ``value``. Raises UnwritablePath, DiskFull, ControlUnreachable, and leaves the old file.
 
-    Raises UnwritablePath, DiskFull, ControlUnreachable, and leaves the old file as it was.
-
-    ``durable`` makes it survive a power cut (two fsyncs). Only files that are rewritten every few seconds are not
-    durable.
+    ``durable`` makes it survive a power cut (two fsyncs). Only files that are rewritten every few seconds are not.
     """
     content = format_json(value)
     with _named_failure(path):
@@ -60,10 +56,7 @@ def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool 
 
 
 def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
-    """Create ``path`` with ``value`` unless it exists. Returns True for the one caller that did.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Create ``path`` unless it exists. Returns True for the one caller that did. Raises as ``write_json``."""
     content = format_json({**value, ATTEMPT: secrets.token_hex(8)} if Store(path).repeats_calls else value)
     with _named_failure(path):
         return Store(path).create(content)
@@ -169,10 +162,7 @@ def _record_in(kind: type[Record], content: bytes) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordFile(Generic[Record]):
-    """The file at ``path``, which keeps one ``kind`` of record.
-
-    ``durable`` makes a write survive a power cut. Only files that are rewritten every few seconds are not durable.
-    """
+    """The file at ``path``, which keeps one ``kind`` of record. ``durable``: as ``write_json``."""
 
     path: ControlPath
     kind: type[Record]
@@ -193,25 +183,20 @@ class RecordFile(Generic[Record]):
         return self.examine().value
 
     def require(self) -> Record | None:
-        """Return the record, or None if it is absent. For files whose loss must not pass for absence.
-
-        Raises DamagedFile, UnreadablePath, and ControlUnreachable if the file cannot be reached just now.
-        """
-        reading = self.examine()
-        if reading.error is not None:
-            raise reading.error
-        return reading.value
+        """Return the record, None if it is absent. Raises DamagedFile, UnreadablePath, ControlUnreachable."""
+        return self.examine().require()
 
     def write(self, record: Record) -> None:
         """Replace the file by ``record``. Raises UnwritablePath, DiskFull, ControlUnreachable."""
         write_json(self.path, content_to_store(record), durable=self.durable)
 
     def create(self, record: Record) -> bool:
-        """Create the file unless it exists. Returns True for the one caller that did.
-
-        Raises UnwritablePath, DiskFull, ControlUnreachable.
-        """
+        """Create the file unless it exists. Returns True for the one caller that did. Raises as ``write``."""
         return create_json(self.path, content_to_store(record))
+
+    def remove(self) -> None:
+        """Delete the file, if it exists. Raises OSError."""
+        Store(self.path).remove()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,19 @@
 """The three roots of the platform's files: its home, the data root and the control root.
 
 The data root has lineages and tables, at a path or a URI of any file system that Spark reads. Drivers open files below
-it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a ``UPath``. Airflow never opens
-it, and only shows its place.
+it through universal-pathlib (docs/adr/0074). Airflow only shows its place.
 
-The control root has streams' records, which Airflow and drivers share (docs/adr/0111). It is a path, or the URI of a
-store with two primitives: create unless it exists, and replace whole. A store without them would give one lease to two
-drivers, so only known stores are allowed.
+The control root has streams' records, which Airflow and drivers share (docs/adr/0111). A store needs two primitives:
+create unless it exists, and replace whole. One without them would give one lease to two drivers, so only known stores
+are allowed.
 
 Clients of HDFS need care in a process that forks. fsspec forgets its file systems in every forked child. With the last
-reference hdfs-native ends its threads, and waits for them. A child has none of its parent's threads, so it waits for
-ever. Python starts Spark's JVM by such a fork. A client that the child opens itself works, but for one thing:
-hdfs-native keeps connections to DataNodes for all clients of a process, each for 3 s. The parent's connections never
-answer in the child.
+reference hdfs-native ends its threads, and waits for ever for those that a child does not have. Python starts Spark's
+JVM by such a fork. A client that the child opens itself works, but hdfs-native keeps connections to DataNodes for all
+clients of a process, each for 3 s. The parent's never answer in the child.
 
-Hadoop's connectors to object stores are set by the variables of each store's own tools, which Python's client of the
-store reads as well. No setting holds a secret. S3A finds its keys in the variables by itself. For Azure the setting
-names the variable, which Hadoop reads in each process.
+Hadoop's connectors to object stores are set by the variables that Python's clients read as well. No setting holds a
+secret. S3A finds its keys in the variables by itself. For Azure the setting names the variable.
 """
 
 from __future__ import annotations
@@ -39,10 +36,7 @@ if TYPE_CHECKING:
 
 
 class DataPath(Protocol):
-    """A path of the data root: a ``pathlib.Path`` or a ``UPath``. ``data_files`` opens it.
-
-    It has no method that opens anything: on a store, each of these would fail in a way of its own.
-    """
+    """A ``pathlib.Path`` or ``UPath`` of the data root. Only ``data_files`` opens it: stores fail in their own ways."""
 
     @property
     def name(self) -> str:
@@ -116,10 +110,7 @@ def folder_at(given: str, field: str = DATA_VARIABLE) -> DataPath:
 
 
 def uri_of(path: DataPath) -> str:
-    """Return the text for ``path`` that Spark and messages use: a URI, or a local path without a scheme.
-
-    ``str`` loses the host of ``hdfs://`` and the account of ``abfss://``.
-    """
+    """Return the text of ``path`` for Spark and messages. ``str`` loses the host of hdfs, the account of abfss."""
     if isinstance(path, Path):
         return str(path)
     path = store_path(path)
@@ -238,10 +229,7 @@ _FOLDER_OF_STORE: Final = re.compile(rf"((hdfs|s3|gs)://[^/]+|abfss://[^/@]+@[^/
 
 
 def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARIABLE) -> ControlPath:
-    """Return the control root ``given``, else the one of ``$SESSIONIZER_CONTROL``, else the ``home``.
-
-    Nothing is opened. Raises InvalidSpec for ``field``.
-    """
+    """Return the control root: ``given``, else $SESSIONIZER_CONTROL, else ``home``. Raises InvalidSpec."""
     named = given or os.environ.get(CONTROL_VARIABLE)
     if not named:
         return home
@@ -278,18 +266,12 @@ STREAMS: Final = "streams"
 
 
 def platform_home() -> Path:
-    """Return the absolute directory of all streams.
-
-    It is ``$SESSIONIZER_HOME``, else ``.sessionizer`` in the working directory. Raises InvalidSpec if it is a URI.
-    """
+    """Return $SESSIONIZER_HOME, else ``.sessionizer`` in the working directory. Raises InvalidSpec for a URI."""
     return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
 
 
 def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
-    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI.
-
-    It holds logs of launches, and records and data unless these have roots of their own.
-    """
+    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI."""
     if is_uri(given):
         allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
         raise InvalidSpec(field, given, allowed)

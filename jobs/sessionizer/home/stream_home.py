@@ -1,7 +1,6 @@
 """The places of all files of a stream, its lineages and its savepoints, under the platform's home.
 
-Control (a few KB, for Airflow and the drivers) and data (for drivers and executors) are two directories. They are in
-two roots if the platform has a data root (``data_root``) or a control root (``control_root``) of its own, else in one.
+Control (a few KB, for Airflow and drivers) and data (for drivers and executors) may be in roots of their own.
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ class Below(Generic[Place]):
 
 @dataclass(frozen=True, slots=True)
 class LineageHome:
-    """The files of one checkpoint's life: the query's files in ``root``, the ``records`` in control.
-
-    Both directories have the lineage's name.
-    """
+    """The files of a lineage, in two folders of its name: the query's in ``root``, the ``records`` in control."""
 
     root: DataPath
     records: ControlPath
@@ -85,8 +81,7 @@ LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 class StreamHome:
     """The directories of one stream. Nothing is created before ``prepare``.
 
-    ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None stands for the
-    home. Folders that each look at the stream asks for many times are made once.
+    ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None: the home.
     """
 
     root: Path
@@ -212,28 +207,19 @@ class StreamHome:
     """The folder with each report's position in the sessions."""
 
     def prepare(self) -> None:
-        """Make the directories of control and prove that they can be written.
-
-        Raises UnwritablePath, DiskFull, ControlUnreachable, InvalidSpec.
-        """
+        """Make the folders of control, and prove that they can be written. Raises as make_writable_control."""
         make_writable_control((self.leases, self.control, self.lineage_records))
         if self.control_root is None:
             self.prepare_own()
 
     def prepare_own(self) -> None:
-        """Make the directories of the home that a launcher needs, and prove that they can be written.
-
-        They are in the home even if control is elsewhere. Raises UnwritablePath, DiskFull, ControlUnreachable.
-        """
+        """Make the folders that a launcher needs in the home, wherever control is. Raises as ``prepare``."""
         for directory in (self.logs,) if self.control_root is None else (self.own, self.logs):
             make_writable(directory, f"the stream's {directory.name} directory")
             close_to_others(directory)
 
     def prepare_data(self) -> None:
-        """Make the data directories and prove that they can be written. Only drivers may call it.
-
-        Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, InvalidSpec.
-        """
+        """Make the data folders, and prove that they can be written. Only drivers may. Raises as make_writable."""
         for directory in (self.lineages, self.tables):
             make_writable(directory, f"the stream's {directory.name} directory")
         for held in (self.lineages, self.savepoints, self.seeds, self.unpacked):

@@ -1,7 +1,6 @@
 """A checkpoint by its files: the state from which Spark would continue, and the files that cannot be understood.
 
-The files of a state are checked by their content and by the checksums beside them. ``NAME.crc`` is Spark's own checksum
-of a state's file: a CRC-32C of the whole, and its length.
+``NAME.crc`` is Spark's own checksum of a state's file: a CRC-32C of the whole, and its length.
 """
 
 import io
@@ -62,10 +61,7 @@ _CHECKSUM: Final = 0x0FFFFFFF
 
 
 def find_problem(files: Files, name: str) -> str | None:
-    """Return the problem of an existing file. None if it looks whole. Raises OSError.
-
-    A damaged checksum is ignored here.
-    """
+    """Return the problem of a file, None if it looks whole, whatever its checksum's own. Raises OSError."""
     content = files.read(name)
     if not content:
         return "it is empty"
@@ -126,10 +122,9 @@ def spark_says(content: bytes, checksum: bytes) -> str | None:
 
 
 def wrong_with_blocks(content: bytes, *, checked: bool) -> str | None:
-    """Return the problem of a stream of blocks as lz4-java writes them, the default compression of a state's files.
+    """Return the problem of a stream of lz4-java's blocks, as of a state's files. ``checked``: by checksums, too.
 
-    A block has its length, packed and unpacked, and a checksum (xxHash, of the unpacked bytes). A block of length zero
-    is the last. ``checked``: compute checksums.
+    A block has its length, packed and unpacked, and the xxHash of the unpacked bytes. One of length zero is the last.
     """
     at = 0
     while at < len(content):
@@ -168,10 +163,9 @@ _Read = TypeVar("_Read")
 class Checkpoint:
     """Contents of a checkpoint. ``wrong``: the problem of each damaged file.
 
-    ``altered``: damaged files that can be understood all the same. Only Hadoop's checksum tells of them, and Spark does
-    not look at it. ``listed``: by source, the numbers of the parts of its list of files. ``shared``: for each ``.zip``,
-    the files that it leaves to others, with their bytes. ``ids``: of each store's versions, as far as the commits and
-    its newest change tell.
+    ``altered``: those that can be understood all the same, as only Hadoop's checksum tells, at which Spark does not
+    look. ``listed``: by source, the parts of its list of files. ``shared``: for each ``.zip``, the files that it leaves
+    to others, with their bytes. ``ids``: of each store's versions, as far as the commits and its newest change tell.
     """
 
     files: Files
@@ -220,10 +214,7 @@ class Checkpoint:
 
 
 def read_checkpoint(files: Files, *, deep: bool = False) -> Checkpoint:
-    """Read the logs, the descriptions of the state, and the state's files that the next start would load.
-
-    ``deep``: all files of the state. Raises FileNotFoundError if a file goes meanwhile, and OSError.
-    """
+    """Read logs, descriptions, and the state of the next start, or ``deep`` all of it. Raises OSError."""
     reading = _Reading(files)
     offsets, commits = reading.log(OFFSETS, offset_entry), reading.log(COMMITS, commit_entry)
     operators, stores = dict(reading.operators()), version_files(files)
@@ -240,7 +231,8 @@ def read_checkpoint(files: Files, *, deep: bool = False) -> Checkpoint:
         altered=reading.altered,
         ids={place: reading.ids(place, operators.get(place.operator), commits) for place in stores},
     )
-    reading.schemas()
+    for name in filter(SCHEMA_FILE.fullmatch, files.sizes):
+        reading.one(name, schema_version)
     reading.state(checkpoint, deep=deep)
     return checkpoint
 
@@ -260,7 +252,6 @@ class _Reading:
         self.altered: set[str] = set()
 
     def one(self, name: str, parse: Callable[[bytes], _Read]) -> _Read | None:
-        """Parse a file. Return None if it is damaged."""
         try:
             found = parse(self._files.read(name))
         except (ValueError, RecursionError) as error:  # Spark writes no JSON that nests a thousand times
@@ -272,13 +263,11 @@ class _Reading:
         return found
 
     def log(self, folder: str, parse: Callable[[int, str], Any]) -> dict[int, Any]:
-        """Read the entries of ``offsets`` or ``commits``."""
-        names = self._files.numbered(folder)
-        found = {
-            number: self.one(name, lambda content, number=number: parse(number, text_of(content)))  # type: ignore[misc]
-            for number, name in names.items()
-        }
-        return {number: entry for number, entry in found.items() if entry is not None}
+        found: dict[int, Any] = {}
+        for number, name in self._files.numbered(folder).items():
+            entry = self.one(name, lambda content, number=number: parse(number, text_of(content)))  # type: ignore[misc]
+            found |= {} if entry is None else {number: entry}
+        return found
 
     def operators(self) -> Iterator[tuple[int, Operator]]:
         """Yield the operators that describe themselves, by the newest of their descriptions."""
@@ -289,7 +278,7 @@ class _Reading:
                 yield int(match[1]), found
 
     def lists(self, offsets: Mapping[int, OffsetEntry]) -> dict[str, dict[int, str]]:
-        """Read the notes of the sources, by source, and note damaged parts. Only lists of files have a known format."""
+        # only lists of files have a known format
         sources = {name.split("/")[1] for name in self._files.list_below(SOURCES) if _LISTED.fullmatch(name)}
         found = {source: self._files.numbered(f"{SOURCES}/{source}") for source in sorted(sources)}
         ends = offsets[max(offsets)].ends if offsets else {}
@@ -300,23 +289,14 @@ class _Reading:
         return found
 
     def ids(self, place: StorePlace, operator: Operator | None, commits: Mapping[int, CommitEntry]) -> dict[int, str]:
-        """Return the id of each version of a store: Spark reads the newest commit, and the newest change has others."""
         newest = max(self._files.numbered(COMMITS), default=-1)
         stores = [store.name for store in operator.stores] if operator else []
-        told = {
-            batch: commit
-            for batch, commit in commits.items()
-            if batch == newest or f"{COMMITS}/{batch}" not in self.altered
-        }
+        # Spark reads the newest commit as it is, and the newest change has other ids
+        altered = {batch for batch in commits if batch != newest and f"{COMMITS}/{batch}" in self.altered}
+        told = {batch: commit for batch, commit in commits.items() if batch not in altered}
         return add_ids_since_snapshot(self._files, place, newest + 1, ids_of(place, stores, told))
 
-    def schemas(self) -> None:
-        """Check the schemas of the stores, and note damaged ones."""
-        for name in filter(SCHEMA_FILE.fullmatch, self._files.sizes):
-            self.one(name, schema_version)
-
     def shared(self) -> dict[str, dict[str, int]]:
-        """Return for every readable ``.zip`` the files that it leaves to others."""
         found: dict[str, dict[str, int]] = {}
         for name in self._files.sizes:
             if name.startswith(f"{STATE}/") and name.endswith(".zip") and "/." not in name:
@@ -326,12 +306,11 @@ class _Reading:
         return found
 
     def state(self, checkpoint: Checkpoint, *, deep: bool) -> None:
-        """Check the content of the state's files that the next start loads, and note damaged ones."""
         version = (-1 if checkpoint.committed is None else checkpoint.committed) + 1
         for place, there in checkpoint.stores.items():
             seen: set[str] = set()
             self._judge(checkpoint, [file.name for file in there] if deep else [])
-            # An older version takes the place of a damaged whole one, and must be checked then.
+            # an older version takes the place of a damaged whole one, and must be checked then
             while names := [name for name in checkpoint.chain(place, version).names if name not in seen]:
                 self._judge(checkpoint, names)
                 seen |= {*names}

@@ -1,8 +1,4 @@
-"""Damage of a checkpoint: each file's problem, its effect on the next start, and the remedy.
-
-Its logs are ``metadata``, offsets, commits and lists. Its state has descriptions (operators, schemas of stores) and
-files with rows. Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
-"""
+"""Damage of a checkpoint: each file's problem, its effect on the next start of Spark 4.2, and the remedy."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -39,10 +35,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemedyStep:
-    """Step of a remedy: remove a file, or put a copy of ``source`` in its place.
-
-    Names are relative to the checkpoint.
-    """
+    """Step of a remedy: remove a file, or put a copy of ``source`` there. Names are below the checkpoint."""
 
     file: str
     source: str | None = None
@@ -70,25 +63,15 @@ def removal_steps(files: Files, *names: str) -> tuple[RemedyStep, ...]:
 
 
 def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
-    """List the files that say that the newest batch is over, and in format 1 its state files.
-
-    In format 1 the names are the same for every try of a batch. A snapshot of that batch would pass for one of the
-    batch that runs in its place.
-    """
-    stale = [
-        file.name
-        for there in checkpoint.stores.values()
-        for file in there
-        if file.version > batch and checkpoint.state_format == 1
-    ]
-    return [f"{COMMITS}/{batch}", *stale]
+    """List the files that say that a batch is over. In format 1 those of each try have the same names."""
+    versions = (file for there in checkpoint.stores.values() for file in there if file.version > batch)
+    return [f"{COMMITS}/{batch}", *(file.name for file in versions if checkpoint.state_format == 1)]
 
 
 def missing_checksum(checksum: str) -> CheckpointDamage:
     """Return the finding about a missing checksum of Spark's."""
-    return CheckpointDamage(
-        checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it"
-    )
+    follows = "a change of the file beside it would not be noticed"
+    return CheckpointDamage(checksum, GONE, Effect.NONE, follows, "leave it")
 
 
 _VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
@@ -96,7 +79,6 @@ _OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
 _MOST_GONE: Final = 1000
 """Most parts of a list of files that are reported as missing after the newest one."""
-
 _ORDER: Final = list(Effect)
 
 

@@ -51,13 +51,9 @@ class Inspection:
 
     def versions_of(self, operator: int) -> tuple[int, int] | None:
         """Return the oldest and the newest batch after which there is a file of an operator's state."""
-        versions = [
-            file.version - 1
-            for place, there in self.checkpoint.stores.items()
-            if place.operator == operator
-            for file in there
-        ]
-        return (min(versions), max(versions)) if versions else None
+        stores = self.checkpoint.stores.items()
+        found = [file.version - 1 for place, there in stores if place.operator == operator for file in there]
+        return (min(found), max(found)) if found else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole inspection as JSON."""
@@ -111,10 +107,7 @@ class Inspection:
 
 
 def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
-    """Read a checkpoint's files. Return None if the folder is no checkpoint. Raises OSError.
-
-    ``deep``: read the content of every file of the state, not only of those that the next start would load.
-    """
+    """Read a checkpoint, or ``deep`` all files of its state. None if the folder is none. Raises OSError."""
 
     def read(files: Files) -> Inspection | None:
         if not any(name == METADATA or name.startswith((f"{OFFSETS}/", f"{COMMITS}/")) for name in files.sizes):

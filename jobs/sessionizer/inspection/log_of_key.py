@@ -1,8 +1,7 @@
 """Log of the key group of one key, read from the files of a checkpoint without Spark.
 
-A state is the newest snapshot (``.zip``, and the tables that it names) and the changes since. A list is its values one
-after the other, each behind its length (4 bytes). A value is Spark's ``UnsafeRow`` behind one byte, its version. Spark
-4.1 and before put a comma between two values: that form, as any other, is refused.
+A list is its values one after the other, each behind its length (4 bytes). A value is Spark's ``UnsafeRow`` behind one
+byte, its version. Spark 4.1 and before put a comma between two values: that form, as any other, is refused.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ def group_of_key(key: str, key_groups: int) -> int:
 
 
 def read_log_of_key(checkpoint: DataPath, batch_id: int, key_groups: int, key: str) -> tuple[int, list[bytes]]:
-    """Return the number of the group of ``key``, and the group's blobs after the batch, the oldest first.
-
-    Raises ValueError for a file that is damaged or of another form, KeyError for logs of another form, and OSError.
-    """
+    """Return the group of ``key`` and its blobs after the batch. Raises ValueError, KeyError, OSError."""
     group = group_of_key(key, key_groups)
     label = group_labels(key_groups)[group]
     files = files_of(checkpoint)

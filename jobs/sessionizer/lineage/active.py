@@ -1,7 +1,7 @@
 """Active lineage of a stream, the owner of its data, and its drain.
 
-``owner.json`` in a stream's data names the home of the stream that writes there (docs/adr/0096). A lease keeps two
-drivers of one home apart. Two homes with one data root know nothing of each other.
+``owner.json`` in a stream's data names the home of the stream that writes there (docs/adr/0096), because two homes with
+one data root know nothing of each other.
 """
 
 import json
@@ -39,10 +39,7 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True)
 class Lineage(JsonRecord):
-    """The id of a checkpoint's life, its birth (epoch ms), and the lineage its first state came from.
-
-    ``before``: the lineage that a rollback leads to, None if there is no way back.
-    """
+    """A lineage, its birth (epoch ms), its first state's lineage, and the one ``before`` to which a rollback leads."""
 
     lineage: str
     created_at: Moment
@@ -54,17 +51,12 @@ LINEAGE_FILE: Final = ControlFile("lineage.json", Lineage)
 
 
 def read_lineage(home: StreamHome) -> Lineage | None:
-    """Read the active lineage's record, None if the stream never started. Raises DamagedFile. Reads control only.
-
-    A lost file must not pass for a stream that never started: a driver would start from scratch and emit every session
-    again.
-    """
+    """Read the active lineage's record, None if the stream never started. Raises DamagedFile if the file is lost."""
     record, records = LINEAGE_FILE.of(home).require(), home.lineage_records
     # a driver prepared the query of such a lineage, which then became the active one
     if record is None and any(Store(records / name / TYPES_FILE.name).exists() for name in record_names(records)):
-        raise DamagedFile(
-            uri_of(home.lineage_record), "the file is gone, but there are lineages that it must choose from"
-        )
+        damage = "the file is gone, but there are lineages that it must choose from"
+        raise DamagedFile(uri_of(home.lineage_record), damage)
     return record
 
 
@@ -75,9 +67,8 @@ def require_no_history(home: StreamHome) -> None:
     """
     for lineage in filter(is_identifier, list_names(home.lineages)):
         if list_names(checkpoint := home.checkpoint(lineage)):
-            raise DamagedFile(
-                uri_of(home.lineage_record), f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}"
-            )
+            damage = f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}"
+            raise DamagedFile(uri_of(home.lineage_record), damage)
 
 
 def active_lineage(home: StreamHome) -> str | None:
@@ -104,20 +95,14 @@ def examine_active(home: StreamHome, read: Callable[[StreamHome, str], Kept | No
 
 
 def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:
-    """Make a new lineage the active one. Raises UnwritablePath, DamagedFile.
-
-    Only the holder of the lease may. A crash before the last step leaves a directory that no driver reads.
-    """
+    """Make a new lineage the active one, as holder of the lease. Raises UnwritablePath, DamagedFile."""
     lineage = make_lineage(home, spec)
     activate_lineage(home, lineage, parent)
     return lineage
 
 
 def make_lineage(home: StreamHome, spec: LineageSpec | None, lineage: str = "") -> str:
-    """Make a new lineage's directories, note how it is made, keep its ``spec``. ``lineage``: its id, if it has one.
-
-    No driver reads it before it is active. Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
-    """
+    """Make a lineage's folders and records. No driver reads it before it is active. Raises as ``start_lineage``."""
     lineage = lineage or mint_id(epoch_ms())
     # the data first, because a lineage is found by its data if its maker was killed
     directory = home.checkpoint(lineage)
@@ -160,10 +145,7 @@ def locate_data(home: StreamHome) -> StreamHome:
 
 
 def note_moved_data(home: StreamHome) -> str | None:
-    """Note that the data of the active lineage is in the data root of ``home`` now. Return the lineage.
-
-    Raises DamagedFile, UnwritablePath.
-    """
+    """Note that the active lineage's data is in the data root of ``home`` now. Raises DamagedFile, UnwritablePath."""
     lineage = active_lineage(home)
     record = CHECKPOINT_FILE.of(home, lineage).require() if lineage else None
     if lineage is None or record is None:
@@ -185,10 +167,9 @@ class DataOwner(JsonRecord):
 
 
 def require_own_data(home: StreamHome) -> None:
-    """Raise DataOwned if the stream's data is marked as another home's.
+    """Raise DataOwned if the stream's data root has it marked as another home's.
 
-    If the home itself is the data root, no other home writes there. Raises DamagedFile, ControlUnreachable,
-    StoreUnreachable, DiskFull, UnwritablePath.
+    Raises also DamagedFile, ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
     """
     if home.data_root is None:
         return
@@ -198,9 +179,7 @@ def require_own_data(home: StreamHome) -> None:
 
 
 def require_own_home(home: StreamHome, folder: str | None) -> None:
-    """Raise HomeCopied if the stream writes outside of a home that is a copy of another.
-
-    Raises DamagedFile, UnwritablePath.
+    """Raise HomeCopied if the stream writes outside of a home that is a copy. Raises DamagedFile, UnwritablePath.
 
     ``folder``: ``sink.path`` of its spec. A home with all of its data in it may be copied: nothing is written twice.
     """
@@ -217,10 +196,7 @@ def require_own_home_of_lineage(home: StreamHome) -> None:
 
 
 def claim_data(home: StreamHome) -> None:
-    """Mark the stream's existing folder of data as that of ``home``. The first home to do so has it.
-
-    Raises DataOwned, DamagedFile, ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
-    """
+    """Mark the stream's existing data as that of ``home``, if no home has it. Raises as ``require_own_data``."""
     path = home.data / OWNER_FILE
     if home.data_root is None or _owner_of(path) is not None:
         return

@@ -1,7 +1,7 @@
 """Log of a lineage's batches, with their figures and the open sessions.
 
-``batches.json`` says what the newest batches did, one by one, the sum of all before, and of the first. It also has the
-newest batch that brought rows to each table, which a driver compares with the tables at its start.
+``batches.json`` has the newest batches one by one, the sum of all before, and of the first. It also has the newest
+batch that brought rows to each table, which a driver compares with the tables at its start.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -36,12 +36,11 @@ class BatchFacts(JsonRecord):
 
 
 def lag_behind(now_ms: int, watermark_ms: int | None, delay_ms: int) -> int | None:
-    """Return the lag (ms) of the newest events behind the clock. The watermark is ``delay_ms`` behind these events.
-
-    The delay is subtracted because a new one in the spec would make a lineage look slower, or faster, than the one
-    before.
-    """
+    """Return the lag (ms) of the newest events, without the spec's delay, which a new lineage may change."""
     return None if watermark_ms is None else now_ms - watermark_ms - delay_ms
+
+
+_SUMS: Final = ("read", "admitted", "late", "quarantined", "sessions")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,13 +75,10 @@ class BatchFigures(JsonRecord):
         for batch in batches:
             lag = batch.lag_ms if batch.read else None
             lags = [known for known in (found.most_lag_ms, lag) if known is not None]
+            sums = {name: getattr(found, name) + getattr(batch, name) for name in _SUMS}
             found = type(self)(
+                **sums,
                 batches=found.batches + bool(batch.read),
-                read=found.read + batch.read,
-                admitted=found.admitted + batch.admitted,
-                late=found.late + batch.late,
-                quarantined=found.quarantined + batch.quarantined,
-                sessions=found.sessions + batch.sessions,
                 open_before=batch.open_before if found.open_before is None else found.open_before,
                 open_after=batch.open_after,
                 held_bytes=batch.held_bytes,
@@ -94,11 +90,7 @@ class BatchFigures(JsonRecord):
 
     @property
     def fewest_begun(self) -> int:
-        """Lower bound of the sessions that began in these batches: the emitted ones minus those perhaps open before.
-
-        Their time of emission does not matter: a backlog that closes much at once begins no more sessions than it
-        brings.
-        """
+        """Lower bound of the sessions that began in these batches: without those perhaps open before."""
         return max(0, self.sessions - (self.open_before or 0))
 
     @property
@@ -117,11 +109,7 @@ class OpenRecord(JsonRecord):
 
 
 class OpenSessions:
-    """The open sessions per key group, kept for a restart. The file is there from the first batch on.
-
-    If a group has only appended since it merged, its figures are upper bounds: its sessions and the end of the last
-    one.
-    """
+    """The open sessions per key group, kept for a restart. Those of groups that only appended are upper bounds."""
 
     def __init__(self, file: ControlPath) -> None:
         """Read the file, or begin empty if a power cut left no JSON in it. Raises DamagedFile."""
@@ -141,10 +129,7 @@ class OpenSessions:
 
     @property
     def most(self) -> int:
-        """Upper bound of open sessions.
-
-        A key that came several times since its group merged may have as many sessions.
-        """
+        """Upper bound: a key that came several times since its group merged may have as many sessions."""
         return self.total + sum(self._unmerged.values())
 
     @property
@@ -160,8 +145,7 @@ class OpenSessions:
     @property
     def load(self) -> OpenLoad:
         """Sizes and ages of the open sessions. A restart forgets those of keys until their groups merge again."""
-        held = (open_in_group.held_bytes for open_in_group in self._of_group.values())
-        return sum_loads(held, self.loads)
+        return sum_loads((each.held_bytes for each in self._of_group.values()), self.loads)
 
     @property
     def loads(self) -> Mapping[int, GroupLoad]:
@@ -194,16 +178,15 @@ class OpenSessions:
 
 
 KEPT: Final = 20
-"""Number of batches that are kept one by one."""
 _EARLIER, _BATCHES, _WRITTEN, _ACCEPTED, _FIRST = "earlier", "batches", "written", "accepted", "first"
 
 
 class BatchLog:
-    """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a canary.
+    """Figures of batches: a command reads the usual ones from it, a restart the progress of a canary.
 
-    ``added``: number of batches added since the log was opened. ``first``: sum of the first batches of the lineage, as
-    many as are kept one by one. ``written``: the newest batch with rows for a table, by ``table_key``. ``accepted``:
-    unknown lineages whose rows in the tables a user accepted.
+    ``added``: number of batches added since it was opened. ``first``: sum of the lineage's first batches, as many as
+    are kept one by one. ``written``: the newest batch with rows for a table. ``accepted``: unknown lineages whose rows
+    a user accepted.
     """
 
     def __init__(self, file: ControlPath) -> None:
@@ -243,10 +226,7 @@ class BatchLog:
         return bool(self._batches or self.written)
 
     def add(self, facts: BatchFacts, tables: Collection[str] = ()) -> None:
-        """Note a batch that brought rows to ``tables``. A batch that runs again replaces its earlier facts.
-
-        Raises UnwritablePath, DiskFull.
-        """
+        """Note a batch, which replaces its earlier facts if it runs again. Raises UnwritablePath, DiskFull."""
         batches = [batch for batch in self._batches if batch.batch_id < facts.batch_id]
         batches.append(facts)
         self._earlier = self._earlier.and_those_of(batches[:-KEPT])
@@ -262,18 +242,14 @@ class BatchLog:
         self._write()
 
     def accept(self, tables: Collection[str], lineages: Collection[str]) -> None:
-        """Forget which rows ``tables`` should have, and accept those of unknown ``lineages``.
-
-        Raises UnwritablePath, DiskFull.
-        """
+        """Forget which rows ``tables`` should have, and accept those of ``lineages``. Raises as ``add``."""
         self.written = {key: batch for key, batch in self.written.items() if key not in tables}
         self.accepted |= set(lineages)
         self._write()
 
     def _write(self) -> None:
         told: dict[str, Any] = {_EARLIER: self._earlier.to_json(), _FIRST: self.first.to_json()}
-        told[_BATCHES] = [batch.to_json() for batch in self._batches]
-        told[_WRITTEN] = dict(self.written)
+        told |= {_BATCHES: [batch.to_json() for batch in self._batches], _WRITTEN: dict(self.written)}
         if self.accepted:
             told[_ACCEPTED] = sorted(self.accepted)
         write_json(self._file, add_stamp(told), durable=False)

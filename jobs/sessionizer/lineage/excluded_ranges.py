@@ -1,7 +1,6 @@
 """``excluded_ranges.json`` of a lineage: the ranges of its source whose rows it quarantines (docs/adr/0104).
 
-A range is held by the positions that rows tell of themselves: the file they were read from, or topic, partition and
-offset. So each replay of a batch leaves out the same rows.
+A range is held by the positions that rows tell of themselves, so each replay of a batch leaves out the same rows.
 """
 
 from __future__ import annotations
@@ -149,10 +148,7 @@ def file_position(uri: str) -> str:
 
 
 def read_excluded_ranges(home: StreamHome, lineage: str | None) -> ExcludedRanges:
-    """Read the ranges that ``lineage`` excludes. Raises DamagedFile, ControlUnreachable.
-
-    A damaged file must not let rows in.
-    """
+    """Read the ranges of ``lineage``. Raises DamagedFile, as no row may come in, ControlUnreachable."""
     return (EXCLUDED_RANGES_FILE.of(home, lineage).require() if lineage else None) or NOTHING_EXCLUDED
 
 

@@ -1,15 +1,13 @@
 """Programs that a lineage runs by: their fingerprint, the digest of the code that decides, and the checkpoint's record.
 
-A module decides unless it, or a package above it, assigns its reason to ``DECIDES_NO_ROW``. So a new module decides
-until its author says otherwise. The normal form has what Python runs. Comments, docstrings, layout, imports for type
-checkers and the names of local variables are not in it.
+A module decides unless it, or a package above it, assigns its reason to ``DECIDES_NO_ROW``. The normal form has what
+Python runs, without comments, docstrings, layout, imports for type checkers and the names of local variables.
 
-``fingerprint.json`` has the release, the deciding code and the versions below it. Two savepoints with the same digest
-were made by the same rules. A driver compares the versions before it starts Spark, because another line of Spark or
-Delta may read a checkpoint otherwise.
+``fingerprint.json`` has the release, the deciding code and the versions below it. A driver compares the versions before
+it starts Spark, because another line of Spark or Delta may read a checkpoint otherwise.
 
 ``checkpoint.json`` says how a checkpoint is made and which stream it belongs to (docs/adr/0071). Spark compares next to
-nothing of that. A renamed variable is an empty one. So a driver checks the record before it starts Spark.
+nothing of that: a renamed variable is an empty one.
 """
 
 import ast
@@ -126,10 +124,6 @@ def _add_form(form: list[str], node: ast.AST, names: Mapping[str, str], depth: i
 
 
 def _scope(node: ast.AST, outer: Mapping[str, str], depth: int) -> dict[str, str]:
-    """Number the local variables of a function or comprehension by where they first appear.
-
-    Parameters keep their names, because a call may use them. Those of a lambda do not.
-    """
     kept = set[str]()
     if isinstance(node, _COMPREHENSIONS):
         found = [name for part in node.generators for name in _bound(part.target)]
@@ -216,10 +210,7 @@ FINGERPRINT_FILE: Final = LineageFile("fingerprint.json", Fingerprint)
 
 
 def present_fingerprint(more: Mapping[str, str] | None = None, known: Fingerprint | None = None) -> Fingerprint:
-    """Return the fingerprint of this process. ``more``: versions that only a running Spark tells.
-
-    ``known``: one that may be of the same code, which then need not be parsed.
-    """
+    """Return this process's fingerprint. ``known``: one perhaps of the same code, not to be parsed then."""
     is_same = known is not None and known.sources == source_digest()
     code = known.code if known is not None and is_same else code_digest()
     return Fingerprint(code, {**present_versions(), **(more or {})}, sources=source_digest())
@@ -241,20 +232,14 @@ def read_fingerprint(home: StreamHome, lineage: str) -> Fingerprint:
 
 
 def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) -> None:
-    """Write the record unless it says the same. Only the maker or the driver of ``lineage`` may.
-
-    Raises UnwritablePath, DamagedFile.
-    """
+    """Write the record unless it says the same, as maker or driver. Raises UnwritablePath, DamagedFile."""
     file = FINGERPRINT_FILE.of(home, lineage)
     if file.require() != fingerprint:
         file.write(fingerprint)
 
 
 def note_programs(home: StreamHome, lineage: str) -> None:
-    """Record that ``lineage`` goes on by the programs that are installed here. Raises UnwritablePath, DamagedFile.
-
-    The record stays if the engine here is of another line, because a lineage never goes on by that.
-    """
+    """Record the programs that are installed here, unless the engine is of another line. Raises as above."""
     kept = read_fingerprint(home, lineage)
     now = present_fingerprint(known=kept)
     if other_line(kept.versions, now.versions) is None:
@@ -291,11 +276,8 @@ def _installed_versions() -> Mapping[str, str]:
 
 
 CHECKPOINT_FORMAT: Final = 1
-"""A number for each way that a checkpoint was ever made: the names and Spark types of the state's variables,
-how its sources are known, Spark's own formats.
-
-Before the first number the state held text.
-"""
+"""A number for each way that a checkpoint was ever made: the names and Spark types of the state's variables, how its
+sources are known, Spark's own formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +303,7 @@ def record_of(home: StreamHome) -> CheckpointRecord:
 
 
 def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool = False) -> None:
-    """Raise UnreadableLineage if this release cannot resume ``lineage``. Raises DataElsewhere, DamagedFile.
-
-    ``to_upgrade``: whether an older revision, which this release can bring to its own, is enough.
-    """
+    """Raise UnreadableLineage, unless ``to_upgrade`` and its revision can be raised. Raises DataElsewhere."""
     kept, now = CHECKPOINT_FILE.of(home, lineage).require(), record_of(home)
     if to_upgrade and kept is not None and kept.revision in revisions_before_head():
         now = replace(now, revision=kept.revision)
@@ -360,10 +339,7 @@ def difference(stream: str, kept: CheckpointRecord | None, now: CheckpointRecord
 
 
 def require_checkpoint(home: StreamHome, lineage: str) -> None:
-    """Raise DataAway if ``lineage`` has run batches and its checkpoint is not there. Writes nothing.
-
-    If its mount is away, a driver would begin from scratch.
-    """
+    """Raise DataAway if ``lineage`` has run batches and its checkpoint is away: a driver would begin anew."""
     checkpoint = home.checkpoint(lineage)
     try:
         is_there = bool(list_names(offset_log(checkpoint)))

@@ -1,10 +1,8 @@
 """Records that a lineage keeps: its spec, the types of its open events, applied migrations, and ids of its source.
 
-The types in ``types.json`` are its time mode, and every type that each payload column ever had in it. Open events keep
-what they came with, so any of these may still be in the state (docs/adr/0055).
-
-``source.json`` has the identity of each topic or table that it has positions in (docs/adr/0127). A topic that is
-deleted and made again keeps its name and gets another id. Offsets of the old one mean nothing in it.
+``types.json`` has every type that each payload column ever had: open events keep theirs (docs/adr/0055).
+``source.json`` has the id of each topic or table (docs/adr/0127): offsets of a topic mean nothing in one that was made
+again.
 """
 
 from __future__ import annotations
@@ -31,9 +29,8 @@ SinkFolder: TypeAlias = str | None
 class LineageSpec:
     """The ``document`` of a spec as JSON, and the time ``since`` when the lineage runs by it (epoch ms).
 
-    ``desired_at``: time since when the desired state of that moment held (epoch ms). ``former_sinks``: each
-    ``sink.path`` that the lineage ran by before. ``rescaled_over``: the number of key groups in the file when a user
-    rescaled the stream to another one.
+    ``desired_at``: since when the desired state of that moment held (epoch ms). ``former_sinks``: earlier folders of
+    tables. ``rescaled_over``: the number of key groups in the file when a user rescaled the stream to another one.
     """
 
     document: JsonObject
@@ -53,10 +50,9 @@ class LineageSpec:
 
     def to_json(self) -> JsonObject:
         """Return the content of the file."""
-        former = list(self.former_sinks)
+        own = {"since": self.since, "desired_at": self.desired_at, "spec": self.document}
         over = {} if self.rescaled_over is None else {"rescaled_over": self.rescaled_over}
-        own = {"since": self.since, "desired_at": self.desired_at, "spec": self.document, "former_sinks": former}
-        return {**own, **over}
+        return {**own, "former_sinks": list(self.former_sinks), **over}
 
     def follow(self, before: LineageSpec | None) -> Self:
         """Return the record that follows ``before``: a rescale goes on to hold while the key groups stay."""
@@ -94,12 +90,8 @@ def _require_shape(document: Mapping[str, Any]) -> None:
     if not isinstance(payload, dict):
         raise UnfitValue(f"mapping.payload of its spec is {payload!r}, not an object")
     columns = document.get("source", {}).get("columns") or ""
-    texts = {
-        **{name: text or "" for name, text in mapping.items()},
-        **payload,
-        "payload": "",
-        "source.columns": columns,
-    }
+    named = {name: text or "" for name, text in mapping.items()}
+    texts = {**named, **payload, "payload": "", "source.columns": columns}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise UnfitValue(f"{name} of its spec is {text!r}, not a text")
@@ -118,10 +110,7 @@ def keep_rescale(home: StreamHome, lineage: str | None, spec: StreamSpec) -> Str
 
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
-    """Write the record. Only the holder of the lease may, before its query starts. Raises UnwritablePath, DamagedFile.
-
-    A folder of tables that the lineage leaves is remembered, because a restore looks into each.
-    """
+    """Write the record, as holder of the lease, before the query starts. Keeps folders that it leaves."""
     file = SPEC_FILE.of(home, lineage)
     before = file.require()
     known = [*spec.former_sinks, *((*before.former_sinks, before.sink) if before is not None else ())]
@@ -149,11 +138,10 @@ class KeptTypes(JsonRecord):
     def add_payload(self, types: Mapping[str, Any]) -> KeptTypes:
         """Add the types of the current payload."""
         names = {**self.payload, **types}
-        return KeptTypes(self.time_mode, {name: self._add(name, types.get(name)) for name in names})
-
-    def _add(self, name: str, now: Any) -> list[Any]:  # noqa: ANN401  JSON
-        known = self.payload.get(name, [])
-        return known if now is None or now in known else [*known, now]
+        payload = {name: list(self.payload.get(name, ())) for name in names}
+        for name, now in types.items():
+            payload[name] += [now] if now is not None and now not in payload[name] else []
+        return KeptTypes(self.time_mode, payload)
 
 
 TYPES_FILE: Final = LineageFile("types.json", KeptTypes)
@@ -176,10 +164,7 @@ def read_applied(home: StreamHome, lineage: str) -> tuple[AppliedMigration, ...]
 
 
 def begin_applied(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
-    """Record every migration of ``spec`` as applied, because a lineage without open events needs none of them.
-
-    A lineage that takes open events over gets the record of those instead. Raises UnwritablePath.
-    """
+    """Record all migrations of ``spec`` as applied: a lineage without open events needs none of them."""
     try:
         declared = [Migration.model_validate(each) for each in spec.document.get("migrations", [])]
     except ValidationError:  # this release refuses them
@@ -209,21 +194,14 @@ def read_source_ids(home: StreamHome, lineage: str) -> dict[str, str]:
 
 
 def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> None:
-    """Keep ``ids`` beside those of topics that are known already. Raises UnwritablePath, DiskFull, DamagedFile.
-
-    Only the holder of the lease may, before its query starts.
-    """
+    """Keep ``ids`` beside the known ones, as holder of the lease. Raises UnwritablePath, DamagedFile."""
     known = read_source_ids(home, lineage)
     if ids and known != {**known, **ids}:
         SOURCE_IDS_FILE.of(home, lineage).write(SourceIds({**known, **ids}))
 
 
 def choose_known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON
-    """Choose the ids of the topics, or of the table, in a spec's ``source`` that ``offset`` is a position in.
-
-    Delta's source writes the id of its table into each offset. In a topic without a record that was read no position
-    can be wrong.
-    """
+    """Choose the ids in a spec's ``source`` that ``offset`` is a position in. Delta's offsets have theirs."""
     if not offset:
         return {}
     if source["format"] == "delta":

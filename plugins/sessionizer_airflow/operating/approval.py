@@ -21,7 +21,7 @@ from sessionizer.control.records.operation_record import (
     require_request,
     write_request,
 )
-from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval, withdraw_list_approval
+from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import Difference, describe_differences, describe_hindrance
 from sessionizer.deployment.waiting import Pace, find_waiting
@@ -182,7 +182,7 @@ class ApproveUpgrades(ApprovalTask):
         if not fitting:
             raise AirflowSkipException("no upgrade waits that can be approved in a list")
         for each in fitting:  # if the task was cleared, the earlier answer no longer counts
-            withdraw_list_approval(self.project.home_of(each["stream"]))
+            APPROVED_UPGRADE.of(self.project.home_of(each["stream"])).remove()
         self.subject = f"Upgrade {count_text(len(fitting), 'stream')}?"
         self.body = body_of_list(self.listed, self.settings.patience_ms)
         super().execute(context)

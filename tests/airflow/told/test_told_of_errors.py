@@ -13,7 +13,7 @@ from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import RetryEffect
-from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
+from sessionizer.home.home_identity import HomeIdentity, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import begin_drain, claim_data, end_drain, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
@@ -200,8 +200,8 @@ def table_behind(watched: WatchedStream) -> None:
 
 def home_copied(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    place = HomePlace("/srv/first", "another-machine")
-    identity_file(watched.home.control_base).write(HomeIdentity.at("5d1c0f3e9a7b2468", place))
+    identity = HomeIdentity("5d1c0f3e9a7b2468", "/srv/first", "another-machine")
+    identity_file(watched.home.control_base).write(identity)
 
 
 def behaves(how: str) -> Callable[[WatchedStream], object]:

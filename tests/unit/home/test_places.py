@@ -15,8 +15,9 @@ from sessionizer.errors import DiskFull, HomeCopied, InvalidSpec, TransientError
 from sessionizer.home import home_identity
 from sessionizer.home import local_files as disk_space
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.home_identity import HomePlace, home_id, note_home_here, require_home_here
-from sessionizer.home.local_files import RESERVE, Reserve, close_to_others, make_private, require_room, unwritable
+from sessionizer.home.control_store import Store
+from sessionizer.home.home_identity import HomeIdentity, home_id, note_home_here, require_home_here
+from sessionizer.home.local_files import RESERVE, Reserve, close_to_others, require_room, unwritable
 from sessionizer.home.record_file import ControlFile, LineageFile, have_folder
 from sessionizer.home.roots import folder_at, platform_home
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, Below, LineageHome, StreamHome
@@ -25,7 +26,7 @@ from sessionizer.state.savepoints.listing import SavepointFailure, write_data_re
 from support.places import mounted, opened
 from support.record_files import record_files
 
-HERE = HomePlace("/srv/home", "one", 7_000)
+HERE = HomeIdentity("", "/srv/home", "one", 7_000)
 
 
 @pytest.fixture(params=[True, False], ids=["numbers", "no numbers"])
@@ -39,18 +40,18 @@ def numbers(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("other", "same"),
     [
-        (HomePlace("/srv/home", "one", 7_000), True),
-        (HomePlace("/mnt/home", "one", 7_000), True),  # renamed, or mounted elsewhere
-        (HomePlace("/mnt/home", "two", 7_000), True),  # and from another machine
-        (HomePlace("/srv/home", "one", 7_001), True),  # put back from a copy: the tables tell
-        (HomePlace("/srv/home", "two", 7_001), False),  # copied to another machine
-        (HomePlace("/srv/copy", "one", 7_001), False),
-        (HomePlace("/srv/copy", "one"), False),  # numbers are not kept
-        (HomePlace("/srv/home", "two"), True),
-        (HomePlace("hdfs://n:1/home"), False),
+        (HomeIdentity("", "/srv/home", "one", 7_000), True),
+        (HomeIdentity("", "/mnt/home", "one", 7_000), True),  # renamed, or mounted elsewhere
+        (HomeIdentity("", "/mnt/home", "two", 7_000), True),  # and from another machine
+        (HomeIdentity("", "/srv/home", "one", 7_001), True),  # put back from a copy: the tables tell
+        (HomeIdentity("", "/srv/home", "two", 7_001), False),  # copied to another machine
+        (HomeIdentity("", "/srv/copy", "one", 7_001), False),
+        (HomeIdentity("", "/srv/copy", "one"), False),  # numbers are not kept
+        (HomeIdentity("", "/srv/home", "two"), True),
+        (HomeIdentity("", "hdfs://n:1/home"), False),
     ],
 )
-def test_a_home_is_one_by_its_folder_or_its_path(other: HomePlace, *, same: bool) -> None:
+def test_a_home_is_one_by_its_folder_or_its_path(other: HomeIdentity, *, same: bool) -> None:
     assert HERE.is_same(other) is same
     assert other.is_same(HERE) is same
 
@@ -309,7 +310,7 @@ def test_a_folder_that_its_operator_opened_to_everybody_stays_so(tmp_path: Path)
 
 @pytest.mark.usefixtures("_umask")
 def test_what_is_closed_already_is_made_again_without_harm(tmp_path: Path) -> None:
-    make_private(tmp_path / "a/b")
-    make_private(tmp_path / "a/b")
+    Store(tmp_path / "a/b").make_folder()
+    Store(tmp_path / "a/b").make_folder()
     assert not (tmp_path / "a/b").stat().st_mode & OTHERS
     assert (tmp_path / "a").stat().st_mode & OTHERS

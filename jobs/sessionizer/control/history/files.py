@@ -1,7 +1,4 @@
-"""The files of the history: ``control/history/<hour>.json`` with samples, and a file for each mark.
-
-Marks have files of their own, because several processes write them. The driver alone writes the hours.
-"""
+"""The files of the history: samples by the hour, which the driver writes, and a file for each mark of any process."""
 
 import json
 import secrets
@@ -26,7 +23,6 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact_and_cut
 
 TEXT_LIMIT: Final = 500
-"""Characters of a mark's text."""
 
 
 class MarkKind(StrEnum):
@@ -89,9 +85,7 @@ def count_restarts(marks: list[Mark]) -> int:
 
 
 KEPT_MS: Final = 7 * DAY
-"""Milliseconds for which the history is kept."""
 MARKS_READ: Final = 500
-"""Number of marks that one look reads at most, the newest."""
 _FIELDS, _SAMPLES = "fields", "samples"
 
 
@@ -109,20 +103,13 @@ def hour_name(at_ms: int) -> str:
 
 
 def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: bool = True) -> History:
-    """Read samples and marks of the span (epoch ms), samples of ``KEPT_MS`` at most.
-
-    A damaged file counts as absent. Raises OSError.
-    """
+    """Read samples (of ``KEPT_MS`` at most) and marks of a span (epoch ms). Raises OSError."""
     # not listed, because the page asks every few seconds, and a listing has a week of names
     begin = max(since_ms, until_ms - KEPT_MS - HOUR)
-    hours = range(begin // HOUR, until_ms // HOUR + 1)
-    samples = [
-        sample
-        for hour in hours
-        for sample in read_hour(home, hour_name(hour * HOUR))
-        if since_ms <= sample.at <= until_ms
-    ]
-    return History(tuple(samples), tuple(read_marks(home, since_ms, until_ms)) if with_marks else ())
+    hours = (hour_name(hour * HOUR) for hour in range(begin // HOUR, until_ms // HOUR + 1))
+    samples = (sample for hour in hours for sample in read_hour(home, hour))
+    within = tuple(sample for sample in samples if since_ms <= sample.at <= until_ms)
+    return History(within, tuple(read_marks(home, since_ms, until_ms)) if with_marks else ())
 
 
 def oldest_record(home: StreamHome) -> int | None:
@@ -233,15 +220,11 @@ def _time_of_mark(name: str) -> int | None:
 
 
 WRITTEN_EVERY_MS: Final = 5_000
-"""Milliseconds between two writes of the hour. A crash loses at most so much of the figures."""
+"""A crash loses at most so much of the figures."""
 
 
 class HistoryWriter:
-    """The writer of one driver. Only the holder of the lease may have one.
-
-    No method raises, because a stream must not stop for its history. After a failure the next write comes with the next
-    batch that is due.
-    """
+    """The writer of the holder of the lease. Nothing raises: after a failure the next write comes when due."""
 
     def __init__(self, home: StreamHome) -> None:
         self._home = home
@@ -276,8 +259,7 @@ class HistoryWriter:
         self._hour, self._samples = hour, []
         with suppress(OSError):
             Store(self._home.history).make_folder()
-        with suppress(OSError, ValueError):
-            # an earlier driver may have worked in this hour
+        with suppress(OSError, ValueError):  # an earlier driver may have worked in this hour
             self._samples = list(read_hour(self._home, hour))
         remove_old(self._home, at_ms)
 

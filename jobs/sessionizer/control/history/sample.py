@@ -9,11 +9,9 @@ from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonObject, JsonRecord, Moment
 
 SAMPLE_MS: Final = MINUTE
-"""Milliseconds of a sample. A shorter one would not fit a week of a stream into 5 MB."""
-
+"""A shorter sample would not fit a week of a stream into 5 MB."""
 PHASES: Final = ("plan", "evaluate", "write", "commit")
 """The phases of a batch, in order: planning, the whole query, the tables, Spark's own logs."""
-
 _SUMS: Final = ("batches", "rows", "batch_ms", "waited_ms", "sessions", "late", "refused")
 _COUNTS: Final = ("phases", "closed")
 _HEAVIEST: Final = {"group_bytes": "group", "key_events": "key"}
@@ -24,15 +22,13 @@ _HEAVIEST: Final = {"group_bytes": "group", "key_events": "key"}
 class Sample(JsonRecord):
     """The batches that were committed in the minute from ``at`` on. Times are epoch ms, durations ms, sizes bytes.
 
-    Counts, ``batch_ms`` and ``waited_ms`` are sums over the batches. ``phases`` splits ``batch_ms``, ``closed`` splits
-    ``sessions`` by reason. ``longest_ms`` is the longest batch. ``waited_ms`` passed before the batches: the query
-    waited for its source or its trigger. All other figures are those after the last batch, which is ``batch_id`` of
-    ``lineage``. ``lag_ms`` is the distance of the watermark behind the clock, ``source_lag`` the number of events
-    behind, if the source tells it.
+    Counts, ``batch_ms`` and ``waited_ms`` (for the source or the trigger) are sums over the batches. ``phases`` splits
+    ``batch_ms``, ``closed`` splits ``sessions`` by reason. All other figures are those after the last batch, which is
+    ``batch_id`` of ``lineage``. ``lag_ms`` is the distance of the watermark behind the clock, ``source_lag`` the number
+    of events behind.
 
     ``group`` is the key group with the most open bytes, and 99 of 100 groups hold at most ``group_p99_bytes``. ``key``
     has the session with the most open events, and 99 of 100 open sessions have at most ``key_p99_events``.
-    ``straggler`` is the last one of the minute (``sessionizer.control.history.straggler``).
     """
 
     at: Moment
@@ -95,12 +91,10 @@ def combine(before: Sample, later: Sample, at: int | None = None) -> Sample:
     for figure, owner in _HEAVIEST.items():
         heavier = before if (getattr(before, figure) or 0) > (getattr(later, figure) or 0) else later
         known |= {name: getattr(heavier, name) for name in (figure, owner)}
-    counts = {name: _add(getattr(before, name), getattr(later, name)) for name in _COUNTS}
+    counts = {name: dict(Counter(getattr(before, name)) + Counter(getattr(later, name))) for name in _COUNTS}
     sums = {name: getattr(before, name) + getattr(later, name) for name in _SUMS}
-    longest_ms = max(before.longest_ms, later.longest_ms)
-    return replace(
-        later, **{**known, **counts, **sums, "at": before.at if at is None else at, "longest_ms": longest_ms}
-    )
+    own = {"at": before.at if at is None else at, "longest_ms": max(before.longest_ms, later.longest_ms)}
+    return replace(later, **{**known, **counts, **sums, **own})
 
 
 def condense(samples: Iterable[Sample], every_ms: int) -> list[Sample]:
@@ -110,7 +104,3 @@ def condense(samples: Iterable[Sample], every_ms: int) -> list[Sample]:
         at = sample.at - sample.at % every_ms
         found[at] = combine(found[at], sample, at) if at in found else replace(sample, at=at)
     return list(found.values())
-
-
-def _add(before: Mapping[str, int], later: Mapping[str, int]) -> dict[str, int]:
-    return dict(Counter(before) + Counter(later))

@@ -1,13 +1,8 @@
 """Stragglers: the key group, the key or the Kafka partition that holds up a stream's batches. Pure.
 
-A straggler is named after two batches that it has held up. Between them its key group may only store its new events,
-and merge in a later batch. Such a batch is quick, and says nothing about the group. In Spark the watermark follows the
-newest event of all partitions, so no partition can hold it up. A partition that falls behind makes its own events late.
-
-JSON of a straggler, in ``heartbeat.json`` and in the documents of the page (times are epoch ms)::
-
-    {"kind": "key_group" | "key" | "partition", "name": "7" | "alice" | "clicks-3", "since": 1790000000000,
-     "batches": 4, "took_ms": 9000, "batch_ms": 11000, "behind": null, "group": 7}
+A straggler is named after two batches. Between them its key group may only store its new events, in a quick batch that
+says nothing. No partition holds up the watermark, which follows the newest event of all: one that falls behind makes
+its own events late.
 
 ``took_ms`` of the ``batch_ms`` of the newest batch are the straggler's. ``behind`` is a partition's number of unread
 events. ``group`` is the key group of a key. A sample of the history has the text ``kind:name``.
@@ -24,9 +19,8 @@ from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonRecord, Moment
 
 NAMED_AFTER: Final = 2
-"""Number of batches that a straggler has held up when it is named."""
 TOLD_AFTER_MS: Final = 5 * MINUTE
-"""Milliseconds after which users are told of a straggler."""
+"""After that users are told of a straggler."""
 SLOW_MS: Final = 2_000
 """Milliseconds of a batch below which no key group counts as slow."""
 LEAST_SHARE: Final = 0.5
@@ -136,11 +130,7 @@ def partition_behind(behind: Mapping[str, int], at: int) -> Straggler | None:
 
 
 def follow(before: Straggler | None, seen: Straggler | None, groups: Sequence[GroupTime] = ()) -> Straggler | None:
-    """Return the straggler after a batch in which one was ``seen``. The same one keeps its beginning.
-
-    ``groups`` are those of the batch. If the key group of ``before`` did not merge, no other group has held up the
-    batch, and ``before`` stays as it is.
-    """
+    """Return the straggler after one was ``seen``. If the group of ``before`` did not merge, ``before`` stays."""
     if before is None:
         return seen
     if seen is not None and (before.kind, before.name) == (seen.kind, seen.name):

@@ -1,7 +1,4 @@
-"""A run as OpenLineage knows it, and the reporter of its states.
-
-It sends from a thread of its own, and no failure of it reaches the run.
-"""
+"""A run as OpenLineage knows it, and the reporter of its states, which no failure of it reaches."""
 
 from __future__ import annotations
 
@@ -28,11 +25,9 @@ from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, Ka
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 Say: TypeAlias = "Callable[[str], object]"
-
 SETTINGS: Final = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """Beginnings of the variables that tell the client where events go."""
 RUNNING_EVERY_MS: Final = 300_000
-"""Ms between two RUNNING events of a driver."""
 LAST_EVENT_S: Final = 10.0
 """Longest wait for the last event at the end of a run."""
 MOST_WAITING: Final = 100
@@ -52,11 +47,7 @@ def is_openlineage_on(environment: Mapping[str, str]) -> bool:
 
 
 class RunReporter:
-    """A block during which ``run`` is reported: START, RUNNING at times, then COMPLETE or FAIL.
-
-    ``make`` returns the run. It is called only if OpenLineage is configured. ``say`` gets a line for each event that
-    could not be sent.
-    """
+    """A block that reports the run of ``make``, if OpenLineage is on. ``say`` gets a line for each event not sent."""
 
     def __init__(self, make: Callable[[], Run], say: Say) -> None:
         self._make, self._say = make, say
@@ -144,9 +135,8 @@ def _not_sent(error: Exception) -> str:
 
 
 NAMESPACE: Final = "OPENLINEAGE_NAMESPACE"
-"""Variable of OpenLineage's clients with the namespace of jobs."""
 PARENT: Final = "OPENLINEAGE_PARENT_ID"
-"""Variable of OpenLineage's clients with the run that started this one, as ``namespace/job/run id``."""
+"""Variable with the run that started this one, as ``namespace/job/run id``."""
 CONTAINERS: Final = ("abfs", "abfss", "wasb", "wasbs")
 """Schemes whose user part is a container and no credential."""
 FOLDERS: Final = ("hdfs", "viewfs", "file")
@@ -199,17 +189,11 @@ def driver_run(home: StreamHome, spec: StreamSpec, beat: Heartbeat) -> Run:
 
 
 def command_run(home: StreamHome, verb: str, key: str, begun_at: int, lineage: str | None = None) -> Run:
-    """Return the run of a command that began at ``begun_at`` (epoch ms). A try after a kill is the same run.
-
-    Its parent is the run that started it, or the run of the stream's newest driver, whose state it moves.
-    """
+    """Return the run of a command, the same after a kill. Its parent: what started it, or the newest driver."""
     start = _newest_start(home)
-    return Run(
-        name=RunName(_namespace(os.environ), f"{_job(home.name)}.{verb}", (begun_at, key)),
-        is_streaming=False,
-        parent=_parent(os.environ) or (_driver_name(home.name, start) if start else None),
-        lineage=lineage,
-    )
+    parent = _parent(os.environ) or (_driver_name(home.name, start) if start else None)
+    name = RunName(_namespace(os.environ), f"{_job(home.name)}.{verb}", (begun_at, key))
+    return Run(name=name, is_streaming=False, parent=parent, lineage=lineage)
 
 
 def source_datasets(source: Source, home: StreamHome) -> tuple[Dataset, ...]:

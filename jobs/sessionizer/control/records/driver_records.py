@@ -1,14 +1,7 @@
 """The reports of a driver: ``heartbeat.json``, ``positions.json``, and its answers to questions about a key.
 
-The driver writes its positions in the partitions of its Kafka source once a minute. JSON for the page (times in epoch
-ms, offsets in events)::
-
-    {"at": 1790000000000, "lineage": "20261126T010203-3fa9c2", "batch_id": 7, "partitions": [
-      {"name": "clicks-3", "offset": 120, "newest": 150, "oldest": 20, "behind": 30, "left": 100, "lost_in_ms": 7200000}
-    ]}
-
-``offset`` is the next event to read. ``left`` events lie between the oldest one that the broker keeps and ``offset``.
-At 0 the broker deletes unread events. ``lost_in_ms`` is the time until then at the present pace, null if none is known.
+Of a position, ``offset`` is the next event to read. ``left`` events lie between the oldest one that the broker keeps
+and ``offset``: at 0 the broker deletes unread events. ``lost_in_ms`` is the time until then at the present pace.
 
 ``lookups/<id>.json`` is a question, ``lookups/answer.<id>.json`` the answer. Only the driver has a Spark that is warm.
 It answers within a second or two, from the state of the newest batch. The process that asks removes both files.
@@ -55,10 +48,7 @@ def _figure(**names: str) -> Any:  # noqa: ANN401  a field of any type
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(JsonRecord):
-    """A heartbeat of a driver. Times are epoch ms.
-
-    ``batch_*`` and counts belong to the last committed batch unless a field says otherwise.
-    """
+    """A heartbeat of a driver. Times are epoch ms. Figures are of the last committed batch unless noted."""
 
     uid: str
     at: Moment = field(metadata={"metric": "heartbeat_timestamp_seconds", "page": "heard_at"})
@@ -110,17 +100,12 @@ class Heartbeat(JsonRecord):
 
     @property
     def is_drained(self) -> bool:
-        """Whether the watermark is at the value that only a drain sets.
-
-        Then every session is closed, and new events are late.
-        """
+        """Whether the watermark is where only a drain sets it. Then new events are late."""
         return self.watermark_ms is not None and self.watermark_ms >= YEAR_9999_MS
 
 
 GAUGES: Final = {each.metadata["metric"]: each.name for each in fields(Heartbeat) if "metric" in each.metadata}
-"""Field of the heartbeat that each gauge shows, by the gauge's name."""
 ON_PAGE: Final = {each.metadata["page"]: each.name for each in fields(Heartbeat) if "page" in each.metadata}
-"""Field of the heartbeat by its name in a row of the page."""
 HEARTBEAT_FILE: Final = ControlFile("heartbeat.json", Heartbeat, durable=False)
 """The newest beat of any driver. Not fsynced: a beat lost in a power cut belonged to a driver that the cut ended."""
 
@@ -165,9 +150,8 @@ POSITIONS_FILE: Final = ControlFile("positions.json", PositionsRecord, durable=F
 
 def positions(ends: str, newest: str) -> tuple[PartitionPosition, ...]:
     """Return the positions by Spark's progress of a batch: its ends, and the newest offsets. Empty unless Kafka."""
-    known = _offsets(newest)
-    found = _offsets(ends).items()
-    return tuple(PartitionPosition(name=name, offset=offset, newest=known.get(name)) for name, offset in sorted(found))
+    known, found = _offsets(newest), sorted(_offsets(ends).items())
+    return tuple(PartitionPosition(name=name, offset=offset, newest=known.get(name)) for name, offset in found)
 
 
 def count_unread(partitions: tuple[PartitionPosition, ...]) -> Mapping[str, int]:
@@ -190,9 +174,9 @@ KEY_LIMIT: Final = 1_024
 """Characters of a key that may be asked about."""
 LOCAL_EVERY_MS: Final = 250
 STORE_EVERY_MS: Final = 5_000
-"""Milliseconds between two looks for questions in a store, because each look is a request, which may be paid for."""
+"""Between two looks for questions in a store, because each look is a request, which may be paid for."""
 KEPT_MS: Final = MINUTE
-"""Milliseconds after which a question or an answer is removed, because the process that asked is gone."""
+"""After that a question or an answer is removed, because the process that asked is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,11 +189,7 @@ class Question(JsonRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(JsonRecord):
-    """The driver's answer at ``at`` (epoch ms), from the state after ``batch_id`` of ``lineage``.
-
-    ``sessions`` are as in ``sessionizer state show --key``, with their newest events. ``error`` says why there are
-    none.
-    """
+    """The driver's answer from the state after a batch, as ``sessionizer state show --key``, or why there is none."""
 
     at: Moment
     key: str

@@ -1,7 +1,7 @@
 """The ledger of erasures: who was erased, as digests, up to when, and whether every file is free of them.
 
-``erasures/<operation>.json``: one for each erasure, never removed. Drivers, restores and seeds read all of them, and
-drop what comes again. The digests are made with a secret of the environment, which no file has.
+No record is removed. Drivers, restores and seeds read all, and drop what comes again. No file has the secret of the
+digests.
 """
 
 from __future__ import annotations
@@ -98,10 +98,7 @@ def require_swept(home: StreamHome) -> None:
 
 
 def read_erased(home: StreamHome, environment: Mapping[str, str] = os.environ) -> ErasedKeys:
-    """Return whose events are dropped. A damaged record must not let them in.
-
-    Raises DamagedFile, ControlUnreachable, and InvalidSpec if the environment lacks the secret of a record.
-    """
+    """Return whose events are dropped. Raises DamagedFile, ControlUnreachable, InvalidSpec without the secret."""
     from sessionizer.core.wire.erased_keys import NOBODY_ERASED, ErasedKeys  # noqa: PLC0415  Airflow has no Arrow
 
     records = read_erasures(home)

@@ -1,10 +1,8 @@
 """The record of an operation on a stream's state: the request, its plan, the approval, and the steps to the outcome.
 
-``requests/<id>.json``: an operation before its first step. It blocks nothing. ``plans/<id>.json``: the same with the
-first plan that was made, which nothing replaces. So a user approves what was shown, whatever the stream did meanwhile.
-The digest tells at execution whether the plan still holds. An approved one may wait for a driver's end, or for its next
-try. Its file outlives a start or a stop of the stream, so that a user can give the command up all the same. Several may
-wait at once.
+``requests/<id>.json``: an operation before its first step. It blocks nothing, and several may wait.
+``plans/<id>.json``: its first plan, which nothing replaces, so a user approves what was shown. The request outlives a
+start or a stop of the stream, so that a user can give the command up all the same.
 
 ``operations/<id>.json``: the same record from its first step on. The command that begins creates it, or the user who
 gives it up: exactly one of the two. While it is not over no driver starts, because it might continue from a lineage
@@ -135,9 +133,8 @@ class OperationRecord(JsonRecord):
 
     def pending_error(self) -> OperationPending:
         """Return the error that says that it is not over."""
-        return OperationPending(
-            self.stream, self.verb, self.savepoint, self.reached, is_past_return=self.is_past_return
-        )
+        past = self.is_past_return
+        return OperationPending(self.stream, self.verb, self.savepoint, self.reached, is_past_return=past)
 
     def failed(self, error: Exception) -> Self:
         """Return the record after a try that has failed with ``error``, now."""
@@ -145,10 +142,7 @@ class OperationRecord(JsonRecord):
         return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
     def record_step(self, step: OperationStage, *, since: int = 0, lineage_to: str | None = None) -> Self:
-        """Return the record after ``step``, which was done now by a try that works ``since`` then (epoch ms).
-
-        The step's seconds run from the step before, but only if the same try did that one.
-        """
+        """Return the record after ``step``. Its seconds run from the step before, if of the same try."""
         now = epoch_ms()
         took = f"{step} {(now - max(self.step_at, since)) / 1000:.1f}"
         seconds = f"{self.seconds}, {took}" if self.seconds else took
@@ -156,8 +150,7 @@ class OperationRecord(JsonRecord):
 
     def has_done(self, step: OperationStage) -> bool:
         """Whether it has completed ``step``."""
-        steps = list(OperationStage)
-        return steps.index(self.step) >= steps.index(step)
+        return (steps := list(OperationStage)).index(self.step) >= steps.index(step)
 
 
 OPERATION_FILE: Final = ControlFile("operations/{}.json", OperationRecord, key="operation")
@@ -185,10 +178,7 @@ def read_requests(home: StreamHome) -> list[OperationRecord]:
 def require_request(
     home: StreamHome, operation: str, kept: ControlFile[OperationRecord] = REQUEST_FILE
 ) -> OperationRecord:
-    """Return the request of the operation, or its plan. Raises DamagedFile also if it is absent, ControlUnreachable.
-
-    Raises InvalidSpec for an id that is none.
-    """
+    """Return the request or plan. Raises DamagedFile also if it is absent, ControlUnreachable, InvalidSpec."""
     file = kept.of(home, operation)
     record = file.require()
     if record is None:
@@ -203,11 +193,7 @@ def write_request(home: StreamHome, record: OperationRecord) -> None:
 
 
 def keep_plan(home: StreamHome, planned: OperationRecord) -> OperationRecord:
-    """Keep the plan of a request unless it has one, and return the one that it has.
-
-    Its file is created once and never replaced: a job that was taken for lost may plan again after a user was shown the
-    first plan. Raises as ``write_request``.
-    """
+    """Keep the first plan of a request, which a lost job's later plan must not replace. Raises as write_request."""
     have_folder(PLAN_FILE.folder(home), "the plan of an operation")
     PLAN_FILE.of(home, planned.id).create(planned)
     first = require_request(home, planned.id, PLAN_FILE)
@@ -221,10 +207,9 @@ def pending_operation(home: StreamHome) -> OperationRecord | None:
 
 
 def require_no_operation(home: StreamHome, own: str = "") -> None:
-    """Raise OperationPending while an operation other than the ``own`` one is not over.
+    """Raise OperationPending while an operation other than the ``own`` one is not over. Raises as read_operations.
 
-    Until then the tables may be between two paths: rows of one are deleted, and the lineage of the other is not active.
-    What reads the position of the tables calls this before and after. Raises also DamagedFile, ControlUnreachable.
+    The tables may be between two paths until then. What reads their position calls this before and after.
     """
     pending = pending_operation(home)
     if pending is not None and pending.id != own:
@@ -241,11 +226,7 @@ def read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
 
 
 def forget_approved(home: StreamHome, over: OperationRecord) -> None:
-    """Note that no try begins some commands any more, now that the command ``over`` has ended.
-
-    These are its own and those of its earlier tries, and commands that were approved for a lineage that it has left.
-    Never raises, because its end matters more.
-    """
+    """Note that no try begins the tries of the ended command ``over``, and those for a lineage that it left."""
     with suppress(OSError, ControlUnreachable, DamagedFile, UnwritablePath, DiskFull):
         for waiting in unbegun_commands(home):
             is_left = over.lineage_to is not None and waiting.lineage_from != over.lineage_to
@@ -255,31 +236,23 @@ def forget_approved(home: StreamHome, over: OperationRecord) -> None:
 
 
 def unbegun_commands(home: StreamHome) -> list[OperationRecord]:
-    """Return the approved commands that wait for the stream, and have done no step, the newest first.
-
-    Raises DamagedFile, ControlUnreachable.
-    """
+    """Return the approved commands that wait for the stream, the newest first. Raises as read_requests."""
     waiting = [each for each in read_requests(home) if each.asked_at is not None]
     begun = {each.id for each in read_operations(home)} if waiting else set()
     return [each for each in reversed(waiting) if each.id not in begun]
 
 
 def abandon_unbegun(home: StreamHome, command: OperationRecord, by: str) -> bool:
-    """Record that user ``by`` gave the unbegun ``command`` up. Return False if it has begun meanwhile.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Record that ``by`` gave ``command`` up. False if it has begun. Raises as ``write_request``."""
     have_folder(OPERATION_FILE.folder(home), "the record of an operation")
     abandoned = replace(command, outcome=Ending.ABANDONED, abandoned_by=by)
     return OPERATION_FILE.of(home, command.id).create(abandoned)
 
 
 def write_unless_abandoned(home: StreamHome, record: OperationRecord) -> None:
-    """Write the record of a command at work, unless a user gave the command up before its first record.
+    """Write the record of a command at work, unless a user gave it up first: one of the two creates the file.
 
-    The first record is created, as ``abandon_unbegun`` creates its own. So exactly one of the two is the first. From
-    then on only the owner of the lease writes it. Raises StreamMovedOn, UnwritablePath, DiskFull, ControlUnreachable,
-    DamagedFile.
+    Raises StreamMovedOn, UnwritablePath, DiskFull, ControlUnreachable, DamagedFile.
     """
     have_folder(OPERATION_FILE.folder(home), "the record of an operation")
     file = OPERATION_FILE.of(home, record.id)

@@ -1,8 +1,6 @@
-"""The records of a driver's process: its identity, launch, lease and end.
+"""The records of a driver's process: its identity, launch, lease and end. A killed driver leaves no exit record.
 
-By its identity another process tells later whether it still lives, because a pid alone is reused. ``launch.json`` is
-the newest launch, and prevents a launch of a second driver. ``leases/<token>.json`` is a fencing token and its owner.
-``stop.<uid>`` asks for a driver's end, and ``exit.<uid>.json`` has the outcome. A killed driver leaves no exit record.
+By its identity another process tells later whether it still lives, because a pid alone is reused.
 """
 
 from __future__ import annotations
@@ -47,24 +45,17 @@ class ProcessIdentity:
 
 def this_process() -> ProcessIdentity:
     """Return the identity of the calling process."""
-    pid = os.getpid()
-    stat = _stat(pid)
-    return _identity(pid, stat[1] if stat else None)
+    return _identity(os.getpid(), _stat(os.getpid()))
 
 
 def identify(pid: int) -> ProcessIdentity | None:
     """Return the identity of the process now at ``pid`` on this host, or None."""
     stat = _stat(pid)
-    if stat is None and _answers(pid) is False:
-        return None
-    return _identity(pid, stat[1] if stat else None)
+    return _identity(pid, stat) if stat or _answers(pid) else None
 
 
 def is_alive(identity: ProcessIdentity) -> bool | None:
-    """Return whether the process lives.
-
-    None for a process of another host or container, which cannot be seen from here.
-    """
+    """Return whether the process lives. None: it is of another host or container, and cannot be seen from here."""
     if identity.host != socket.gethostname():
         return None
     if _differ(identity.boot_id, _boot_id()):
@@ -82,8 +73,8 @@ def is_alive(identity: ProcessIdentity) -> bool | None:
     return state not in _ENDED_STATES and identity.started in {None, started}
 
 
-def _identity(pid: int, started: int | None) -> ProcessIdentity:
-    return ProcessIdentity(pid, started, socket.gethostname(), _boot_id(), _namespace())
+def _identity(pid: int, stat: tuple[bytes, int] | None) -> ProcessIdentity:
+    return ProcessIdentity(pid, stat[1] if stat else None, socket.gethostname(), _boot_id(), _namespace())
 
 
 def _differ(recorded: str | None, here: str | None) -> bool:
@@ -93,7 +84,7 @@ def _differ(recorded: str | None, here: str | None) -> bool:
 def _stat(pid: int) -> tuple[bytes, int] | None:
     try:
         line = (_PROC / str(pid) / "stat").read_bytes()
-        # The second field is the command in parentheses, which may itself hold spaces, parentheses or odd bytes.
+        # the second field is the command in parentheses, which may itself hold spaces, parentheses or odd bytes
         columns = line.rpartition(b")")[2].split()
         return columns[0], int(columns[19])
     except (OSError, IndexError, ValueError):
@@ -136,10 +127,9 @@ SUBMITTED: Final = "SESSIONIZER_SUBMITTED"
 class LaunchRecord(JsonRecord):
     """The launch of driver ``uid`` at ``at`` (epoch ms), whose output is in the file ``log``.
 
-    It is also written before the process exists: then the process's fields, from ``pid`` on, are None. In cluster mode
-    that process only submits. The cluster manager of ``master`` then knows the driver as ``submission`` (a YARN tag, a
-    Kubernetes ``namespace:pod``), until ``ended_at`` (epoch ms), when it was killed. A launch that failed has an
-    ``ended_at``, too. ``python``: that of another release, None for the default one.
+    A record without a process is written before that exists. In cluster mode it only submits, and the cluster manager
+    of ``master`` knows the driver as ``submission`` (a YARN tag, a Kubernetes ``namespace:pod``). ``ended_at`` (epoch
+    ms): when it was killed, or the launch failed. ``python``: that of another release, None for the default one.
     """
 
     uid: str
@@ -186,10 +176,7 @@ LAUNCH_FILE: Final = ControlFile("launch.json", LaunchRecord)
 
 
 def read_launch(home: StreamHome) -> LaunchRecord | None:
-    """Return the newest launch. None if nothing was launched from here, or the file is damaged.
-
-    If spark-submit ended without a submission to its cluster, the launch has failed.
-    """
+    """Return the newest launch, None if none or damaged. It has ended if spark-submit failed to submit."""
     launch = LAUNCH_FILE.of(home).read()
     if launch is None or launch.ended_at is not None:
         return launch
@@ -201,10 +188,7 @@ def read_launch(home: StreamHome) -> LaunchRecord | None:
 
 
 def own_file(home: StreamHome, named: str) -> Path | None:
-    """Return the log that a record names. None unless it, after links, is in the stream's log folder.
-
-    Otherwise a writer of a record could have pages or alerts show any other file of the machine.
-    """
+    """Return a log that a record names, if it is one of the stream's: no other file of the machine is shown."""
     try:
         found, logs = Path(named).resolve(), home.logs.resolve()
     except (OSError, ValueError, RuntimeError):
@@ -213,11 +197,10 @@ def own_file(home: StreamHome, named: str) -> Path | None:
 
 
 def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Check that a submitted driver finds the log of its launch. Raises HomeNotShared: its home is not its launcher's.
+    """Raise HomeNotShared if a submitted driver, with a control path, finds no log or record of its launch.
 
-    If control is elsewhere, the two share no home. At a control path it is enough that the record of some launch
-    exists. In another home the driver would take a lease that no other process sees, and its work would be invisible.
-    The record of the launch may be a later driver's by now, and that of a copied home is an earlier one's.
+    In another home it would take a lease that no other process sees. If control is elsewhere any launch's record is
+    enough: it may be a later driver's by now.
     """
     if not environment.get(SUBMITTED):
         return
@@ -259,10 +242,7 @@ EXIT_FILE: Final = ControlFile("exit.{}.json", ExitRecord, key="uid")
 
 
 def write_exit(home: StreamHome, record: ExitRecord) -> None:
-    """Write ``record`` as the driver's last act. From then on its lease counts as free.
-
-    Credentials are removed from its message. Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Write the redacted ``record``, which frees the lease. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     message = redact_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
     EXIT_FILE.of(home, record.uid).write(replace(record, message=message))
 
@@ -280,18 +260,12 @@ STOP_FILE: Final = ControlFile("stop.{}", StopRequest, key="uid")
 
 
 def request_stop(home: StreamHome, uid: str, why: str) -> None:
-    """Ask driver ``uid`` to stop. Harmless when repeated, or when the driver is gone.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Ask driver ``uid`` to stop. Harmless when repeated, or when the driver is gone. Raises as write_exit."""
     STOP_FILE.of(home, uid).write(StopRequest(uid, epoch_ms(), why))
 
 
 def stop_requested(home: StreamHome, uid: str) -> bool:
-    """Whether driver ``uid`` was asked to stop. The file's presence is the request, so ``touch`` works by hand.
-
-    Raises ControlUnreachable.
-    """
+    """Whether driver ``uid`` was asked to stop, by the file's presence alone. Raises ControlUnreachable."""
     path = STOP_FILE.of(home, uid).path
     with reaching_records(path):
         return Store(path).exists()
@@ -306,10 +280,7 @@ class Vacancy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord(JsonRecord):
-    """A token and its owner ``uid``. With a ``vacancy``, ``uid`` is the last owner (None: unknown).
-
-    Times are epoch ms, ``process_started`` is in clock ticks since boot.
-    """
+    """A token and its owner, with a ``vacancy`` the last one (None: unknown). Times are epoch ms, or ticks."""
 
     token: int
     acquired_at: Moment
@@ -339,10 +310,7 @@ class LeaseRecord(JsonRecord):
         return end is not None and end.uid == self.uid and end.at >= self.acquired_at
 
     def may_be_at_work(self, end: ExitRecord | None) -> bool:
-        """Whether its owner may still write, as far as can be seen from here.
-
-        ``end`` is the owner's exit record, if any.
-        """
+        """Whether its owner, with the exit record ``end``, may still write, as seen from here."""
         if self.vacancy is Vacancy.RELEASED or self.ended_by(end):
             return False
         alive = self.owner_lives

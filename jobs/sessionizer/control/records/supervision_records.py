@@ -1,8 +1,8 @@
 """The records of the state that users want of the stream, and of what Airflow knows: failures, watch, health, pause.
 
-``desired.json`` is written by users and by commands, which set MAINTENANCE and end it. A command reads it before that.
-A user may decide something else between the two. So each decision of a user is in ``desired_by_user.json`` as well,
-which only users write, and ``desired.json`` names the one that its writer has seen. An unseen one holds.
+Users and commands write ``desired.json``. A command reads it first, and a user may decide otherwise between the two. So
+each decision of a user is in ``desired_by_user.json`` as well, and ``desired.json`` names the one that its writer has
+seen. An unseen one holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, Reading, RecordFile
 from sessionizer.home.stream_home import StreamHome
@@ -70,45 +69,33 @@ def write_desired(
 def begin_maintenance(home: StreamHome, found: Desired, afterwards: DesiredState, *, by: str, why: str) -> None:
     """Set the desired state to MAINTENANCE, and to ``afterwards`` after it, as decided by the state that was ``found``.
 
-    A user who has decided otherwise since then is not overwritten. Raises UnwritablePath, DiskFull, ControlUnreachable.
+    A user who has decided otherwise since then is not overwritten. Raises as ``write_desired``.
     """
     maintenance = Desired(DesiredState.MAINTENANCE, epoch_ms(), by, why, afterwards=afterwards, seen=found.seen or 0)
     DESIRED_FILE.of(home).write(maintenance)
 
 
 def end_maintenance(home: StreamHome, afterwards: DesiredState, *, by: str, why: str) -> None:
-    """Set the desired state to ``afterwards``, unless it was changed since the maintenance began.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable, DamagedFile.
-    """
+    """Set the state to ``afterwards``, unless it changed since. Raises as write_desired, DamagedFile."""
     found = read_desired(home)
     if found.state is DesiredState.MAINTENANCE:
         DESIRED_FILE.of(home).write(Desired(afterwards, epoch_ms(), by, why, seen=found.seen or 0))
 
 
 def read_desired(home: StreamHome) -> Desired:
-    """Return the desired state, RUNNING if it was never set.
-
-    Raises DamagedFile, because a guess could restart a stopped stream. Raises also ControlUnreachable.
-    """
-    return _newest(DESIRED_FILE.of(home).require(), USER_FILE.of(home).require()) or Desired(DesiredState.RUNNING)
+    """Return the desired state, RUNNING if never set. Raises DamagedFile: a guess could restart a stream."""
+    return examine_desired(home).require() or Desired(DesiredState.RUNNING)
 
 
 def examine_desired(home: StreamHome) -> Reading[Desired]:
     """Read the desired state. The result tells an absent file from a damaged one. Never raises."""
-    written, by_user = DESIRED_FILE.of(home).examine(), USER_FILE.of(home).examine()
-    for reading in (written, by_user):
-        if reading.error is not None:
-            return reading
-    return Reading(value=_newest(written.value, by_user.value))
+    written, by_user = DESIRED_FILE.of(home).examine(), USER_FILE.of(home).examine()  # a user writes the second first
+    damaged = next((each for each in (written, by_user) if each.error is not None), None)
+    return damaged or Reading(value=_newest(written.value, by_user.value))
 
 
 def _newest(written: Desired | None, by_user: Desired | None) -> Desired | None:
-    """Return the desired state by its two files: as written, unless the writer had not seen what a user decided.
-
-    ``by_user`` must be read last, because a user writes it first. An earlier release writes only the other file, so
-    there the later decision holds.
-    """
+    """Return the ``written`` state, unless its writer had not seen the user's. Earlier releases noted none."""
     if by_user is None or written is None:
         return written or by_user
     has_seen = written.at >= by_user.at if written.seen is None else written.seen == by_user.at
@@ -165,11 +152,7 @@ class WatchRecord(JsonRecord):
     bundle: str | None = None
 
     def is_cleared_by(self, later: WatchRecord) -> bool:
-        """Whether ``later`` exists because a user cleared the task, which a retry is not.
-
-        Airflow counts the clears of a run. If a user left the run's state unchanged, Airflow allows the task more
-        tries.
-        """
+        """Whether ``later`` exists by a clear (more clears, or tries if no run was set), not a retry."""
         return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
 
     def is_followed_by(self, other: WatchRecord | None) -> bool:
@@ -177,10 +160,7 @@ class WatchRecord(JsonRecord):
         return other is not None and (self.run_id, self.try_number) < (other.run_id, other.try_number)
 
     def is_past(self, run_id: str) -> bool:
-        """Whether the run ``run_id`` of the same DAG was over when this was written.
-
-        The ids of scheduled runs sort by date. The DAG has no others.
-        """
+        """Whether the scheduled run ``run_id`` was over when this was written. Their ids sort by date."""
         return run_id < self.run_id or (run_id == self.run_id and self.ended)
 
 
@@ -222,10 +202,7 @@ HEALTH_FILE: Final = ControlFile("health.json", Health, durable=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PauseRecord(JsonRecord):
-    """Airflow's own record at ``at`` (epoch ms): the DAG that supervises the stream is ``paused``, or is not.
-
-    ``taken``: the name of an asset of the stream that another DAG has, empty if none.
-    """
+    """Airflow's own record: whether the supervising DAG is paused, and an asset ``taken`` by another DAG."""
 
     paused: bool
     at: Moment
@@ -236,10 +213,7 @@ PAUSE_FILE: Final = ControlFile("pause.json", PauseRecord, durable=False)
 
 
 def note_pause(home: StreamHome, *, paused: bool, taken: str | None = None) -> None:
-    """Note whether the DAG that supervises the stream is paused, and the ``taken`` asset if it is known. Never raises.
-
-    The asset's name is empty if no other DAG has it. None keeps what was noted.
-    """
+    """Note the pause, and the ``taken`` asset ("" for none, None keeps the noted one). Never raises."""
     file = PAUSE_FILE.of(home)
     if taken is None:
         noted = file.read()
@@ -285,7 +259,7 @@ class NotifiedFile:
     def forget(self, home: StreamHome) -> None:
         """Forget the notification, because all is well. If the condition returns, it is news."""
         with suppress(OSError):
-            Store(self._of(home).path).remove()
+            self._of(home).remove()
 
     def _of(self, home: StreamHome) -> RecordFile[NotifiedRecord]:
         return ControlFile(f"{self.name}.json", NotifiedRecord).of(home)
@@ -301,10 +275,7 @@ RUN_OF_WINDOW: Final = NotifiedFile("window_run")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListApproval(JsonRecord):
-    """Approval of the waiting upgrade with this ``digest`` in a list with others, ``by`` a user.
-
-    It holds ``until`` (epoch ms).
-    """
+    """Approval, ``by`` a user, of the waiting upgrade of this ``digest`` in a list, ``until`` then (epoch ms)."""
 
     digest: str
     by: str
@@ -312,8 +283,3 @@ class ListApproval(JsonRecord):
 
 
 APPROVED_UPGRADE: Final = ControlFile("approved_upgrade.json", ListApproval)
-
-
-def withdraw_list_approval(home: StreamHome) -> None:
-    """Remove the approval of an earlier list, if there is one. Raises OSError."""
-    Store(APPROVED_UPGRADE.of(home).path).remove()

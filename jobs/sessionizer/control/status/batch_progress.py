@@ -50,7 +50,6 @@ class BatchObservation:
 NOTHING_UNDER_WAY: Final[JsonObject] = dict.fromkeys(
     ("running_batch", "running_since", "running_tasks", "running_tasks_done", "running_rows")
 )
-"""The heartbeat's fields about the batch under way when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,12 @@ class BatchProgress:
 HEAVY_GROUP_BYTES: Final = 2**28
 """Bytes from which a key group is reported as heavy. A merge takes about three times as much memory."""
 LONG_BATCH_MS: Final = 10_000
-"""Milliseconds after which a batch is reported while it runs."""
 
 
 def progress_line(beat: Heartbeat) -> str:
     """Describe the results of the last batch and the position of the stream."""
+    held = beat.heaviest_group_bytes or 0
+    heavy = f"key group {beat.heaviest_group} is heavy: {held / 2**30:.1f} GiB open"
     facts = [
         f"batch {beat.batch_id}",
         f"{beat.rows_per_second or 0:,.0f} ev/s",
@@ -109,14 +109,9 @@ def progress_line(beat: Heartbeat) -> str:
         f"emitted {beat.sessions_rows or 0:,}",
         f"late {beat.late:,}" if beat.late else "",
         f"quarantined {beat.quarantined:,}" if beat.quarantined else "",
-        _heavy(beat),
+        heavy if held >= HEAVY_GROUP_BYTES else "",
     ]
-    return " · ".join(fact for fact in facts if fact)
-
-
-def _heavy(beat: Heartbeat) -> str:
-    held = beat.heaviest_group_bytes or 0
-    return f"key group {beat.heaviest_group} is heavy: {held / 2**30:.1f} GiB open" if held >= HEAVY_GROUP_BYTES else ""
+    return " · ".join(filter(None, facts))
 
 
 def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS) -> str | None:
@@ -126,7 +121,7 @@ def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS)
         return None
     tasks = f"{beat.running_tasks_done or 0:,} of {beat.running_tasks:,} tasks" if beat.running_tasks else ""
     rows = _rows(beat.running_rows) if beat.running_rows else ""
-    facts = [fact for fact in (tasks, rows, f"for {describe_duration(now - since)}") if fact]
+    facts = filter(None, (tasks, rows, f"for {describe_duration(now - since)}"))
     batch = "the next batch" if beat.running_batch is None else f"batch {beat.running_batch}"
     return f"{batch}: {', '.join(facts)}"
 
@@ -156,11 +151,8 @@ class ProgressTeller:
         """Return the line that is due at ``now`` (epoch ms), or None."""
         if self._told_at is not None and now - self._told_at < self._every_ms:
             return None
-        if beat.batch_id is not None and beat.batch_id != self._told_batch:
-            line: str | None = progress_line(beat)
-            self._told_batch = beat.batch_id
-        else:
-            line = running_line(beat, now)
-        if line is not None:
-            self._told_at = now
+        is_new = beat.batch_id is not None and beat.batch_id != self._told_batch
+        line = progress_line(beat) if is_new else running_line(beat, now)
+        self._told_batch = beat.batch_id if is_new else self._told_batch
+        self._told_at = self._told_at if line is None else now
         return line

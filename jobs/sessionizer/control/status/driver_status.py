@@ -106,8 +106,7 @@ class DriverStatus:
         """Milliseconds since its last sign of life. None if it never gave any."""
         latest = self.exit_record or self.heartbeat or (None if self.lease else self.launch)
         sign = latest.at if latest else self.lease.acquired_at if self.lease else None
-        # Clocks of two hosts may disagree: a beat from the future is a fresh one.
-        return None if sign is None else max(0, self.at - sign)
+        return None if sign is None else max(0, self.at - sign)  # by another host's clock it may be in the future
 
     @property
     def progress_ms(self) -> int | None:
@@ -227,11 +226,8 @@ _SICK: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 
 
 def read_status(home: StreamHome, now: int, limits: Timeouts = USUAL) -> DriverStatus:
-    """Return the lease's owner while it lives, because only one driver can work. Otherwise return the newest driver.
-
-    The newest one may have been launched and not have taken the lease yet. Raises ControlUnreachable.
-    """
-    # The launch is read first: a driver that takes the lease meanwhile is then seen as its owner.
+    """Return the status of the lease's owner while it lives, else of the newest driver. Raises ControlUnreachable."""
+    # the launch is read first: a driver that takes the lease meanwhile is then seen as its owner
     launch, owner = read_launch(home), read_driver(home, now, limits)
     if launch is None or (launch.uid != owner.uid and (owner.state.is_live or owner.acquired_ms > launch.at)):
         return _explain_start(home, owner)
@@ -242,13 +238,8 @@ def read_status(home: StreamHome, now: int, limits: Timeouts = USUAL) -> DriverS
 def read_driver(
     home: StreamHome, now: int, limits: Timeouts = USUAL, *, uid: str = "", launch: LaunchRecord | None = None
 ) -> DriverStatus:
-    """Return the status of the lease's owner at ``now`` (epoch ms), also for a home that does not exist yet.
-
-    With ``uid``, it is the status of that driver, which was launched and perhaps has no lease.
-    Raises ControlUnreachable.
-    """
-    # The process is looked at before its exit record is read: the other way round, a driver that ends in between
-    # would have vanished.
+    """Return the status of the lease's owner, or of the launched ``uid``. Raises ControlUnreachable."""
+    # the process is looked at before its exit record: otherwise a driver that ends in between would have vanished
     lease = read_lease(home)
     process = lease.process if lease else None
     alive = is_alive(process) if process else None
@@ -272,10 +263,7 @@ def read_driver(
 
 
 def judge_status(reading: DriverStatus, now: int, limits: Timeouts = USUAL) -> DriverStatus:
-    """Return ``reading`` with the verdict at ``now`` (epoch ms), without the records of other drivers.
-
-    Any reading, however contradictory, has a verdict. Never raises.
-    """
+    """Return ``reading``, however contradictory, with the verdict at ``now`` (epoch ms). Never raises."""
     known = replace(_select_driver(reading), at=now)
     stall = _stall(known.lease, known.heartbeat, now, limits) if known.lease else None
     state = _state(known, stall, limits)
@@ -289,7 +277,7 @@ def _select_driver(reading: DriverStatus) -> DriverStatus:
     uid = reading.uid or (lease.uid if lease else None) or ""
     beat, ended = reading.heartbeat, reading.exit_record
     since = lease.acquired_at if lease else 0
-    # An unknown owner (a damaged lease) may be the author of any heartbeat.
+    # an unknown owner (a damaged lease) may be the author of any heartbeat
     beat_fits = beat is not None and lease is not None and uid in {"", beat.uid} and beat.at >= since
     return replace(
         reading,
@@ -324,7 +312,7 @@ def _state_before_lease(known: DriverStatus, limits: Timeouts) -> State:
 
 def _stall(lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, limits: Timeouts) -> Stall | None:
     if heartbeat is None or heartbeat.phase is Phase.STARTING:
-        # A beat alone is no progress: a driver may beat for ever without reaching its first batch.
+        # a beat alone is no progress: a driver may beat for ever without reaching its first batch
         got_on_at = (heartbeat.progress_at if heartbeat else None) or lease.acquired_at
         return Stall.NO_START if now - max(got_on_at, lease.acquired_at) > limits.startup_grace_ms else None
     if now - heartbeat.at > limits.stale_after_ms:
@@ -343,7 +331,9 @@ def _state_of_live(known: DriverStatus, lease: LeaseRecord) -> State:
 
 def _look_at_launched(seen: DriverStatus, launch: LaunchRecord) -> DriverStatus:
     lives = _launched_lives(launch)
-    without_jvm = lives is False and _python_lives(seen)
+    process = seen.lease.process if seen.lease and seen.state.is_live and seen.alive else None
+    # the driver's Python is asked again after the JVM, because both may have ended
+    without_jvm = lives is False and process is not None and is_alive(process) is True
     state = State.STALLED if without_jvm else _state_of_launched(seen, launch, lives=lives)
     return replace(seen, state=state, launched_lives=lives, without_jvm=without_jvm)
 
@@ -351,19 +341,7 @@ def _look_at_launched(seen: DriverStatus, launch: LaunchRecord) -> DriverStatus:
 def _launched_lives(launch: LaunchRecord) -> bool | None:
     if launch.ended_at is not None:
         return False
-    if launch.submission is not None:
-        return None
-    return is_alive(launch.process) if launch.process else None
-
-
-def _python_lives(seen: DriverStatus) -> bool:
-    """Whether the driver's Python lives on, although without a JVM it can do nothing more.
-
-    It is looked at again here, after the JVM, because a Python that was seen alive may have ended before its JVM was
-    looked at.
-    """
-    process = seen.lease.process if seen.lease else None
-    return seen.state.is_live and seen.alive is True and process is not None and is_alive(process) is True
+    return is_alive(launch.process) if launch.process and launch.submission is None else None
 
 
 def _state_of_launched(seen: DriverStatus, launch: LaunchRecord, *, lives: bool | None) -> State:
@@ -372,17 +350,12 @@ def _state_of_launched(seen: DriverStatus, launch: LaunchRecord, *, lives: bool 
         return State.VANISHED
     if lives is True and seen.state is State.VANISHED and before_lease:
         return State.STALLED
-    # Only the cluster knows its state: it may wait in a queue, or its process be left over.
+    # only the cluster knows its state: it may wait in a queue, or its process be left over
     unaccounted_for = launch.submission is not None and lives is None and seen.state is State.VANISHED
     return State.STALLED if unaccounted_for else seen.state
 
 
 def _explain_start(home: StreamHome, seen: DriverStatus) -> DriverStatus:
-    """Return the status with its log, and the problem that kept it from its first batch, which the log may tell.
-
-    The log must be one of the stream's, because its lines are shown to users. An exit record that names the error says
-    more than the log.
-    """
     cause = CAUSES.get(seen.exit_record.error_type or "") if seen.exit_record is not None else None
     told = seen.exit_record is not None and (cause is None or not cause.is_vague)
     may_tell = seen.batch_id is None and not told and seen.state in _SICK

@@ -3,7 +3,7 @@
 Until it is over no driver starts. If its process was killed, the stream stays down until a user resumes the command.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationRecord, unbegun_commands
@@ -16,7 +16,7 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 
 UNATTENDED_AFTER_MS: Final = 10 * MINUTE
-"""Milliseconds: longer than Airflow waits between two tries, plus the start of Spark on a busy machine."""
+"""Longer than Airflow waits between two tries, plus the start of Spark on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,24 +62,13 @@ class UnfinishedOperation:
 
     def to_json(self) -> JsonObject:
         """Convert it for programs."""
-        return {
-            "key": self.key,
-            "title": self.title,
-            "process": self.process,
-            "is_at_work": self.is_at_work,
-            "last_sign_ms": self.last_sign_ms,
-            "go_on": self.go_on,
-        }
+        return {name: value for name, value in asdict(self).items() if name != "is_retried"}
 
 
 def read_unfinished(
     home: StreamHome, pending: OperationRecord | None, owner: DriverStatus, now_ms: int
 ) -> UnfinishedOperation | None:
-    """Return the unfinished command of the stream, or None.
-
-    ``pending``: the operation that is not over. ``owner``: the observation of the lease's owner. Raises DamagedFile,
-    ControlUnreachable.
-    """
+    """Return the unfinished command of the stream, or None. Raises DamagedFile, ControlUnreachable."""
     early = pending is None and owner.desired.state is DesiredState.MAINTENANCE
     unbegun = next(iter(unbegun_commands(home)), None) if early else None
     return find_unfinished_operation(home.name, pending, owner, now_ms, unbegun)
@@ -92,10 +81,7 @@ def find_unfinished_operation(
     now_ms: int,
     unbegun: OperationRecord | None = None,
 ) -> UnfinishedOperation | None:
-    """Return the unfinished command, from its record and the observation of the lease's owner.
-
-    A command that was killed early has maintenance, and has not begun. ``unbegun`` is then its record.
-    """
+    """Return the unfinished command. One killed early has maintenance, and the ``unbegun`` record."""
     desired, known = owner.desired, pending or unbegun
     if pending is None and desired.state is not DesiredState.MAINTENANCE:
         return None

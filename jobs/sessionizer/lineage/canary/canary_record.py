@@ -1,10 +1,7 @@
 """Records of a canary, and changes of a stream that has not started since.
 
-``canary.json`` of a lineage has the terms of its canary, the baseline that it is compared with, and the outcome. A
-promotion is in ``promoted.json``, because a driver or supervisor that judges at that moment replaces ``canary.json``.
-
-A driver counts the ends of drivers in its lineage's canary only if it comes so far. The supervisor judges a lineage
-whose code or spec never started, because it sees every start from outside.
+A promotion has a file of its own, because a driver or supervisor that judges at that moment replaces ``canary.json``.
+The supervisor judges a lineage whose code or spec never started, because it sees every start from outside.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +22,7 @@ from sessionizer.lineage.canary.judge import Baseline, CanaryOutcome, CanaryTerm
 
 _SETTLED: Final = {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}
 BY_CANARY: Final = "the canary of lineage "
-"""Name of the approver of an automatic rollback, before the lineage that failed."""
+"""Beginning of the approver's name of an automatic rollback."""
 NOTHING: Final = Baseline(BatchFigures(), BatchFigures())
 
 
@@ -76,20 +73,11 @@ CANARY_FILE: Final = LineageFile("canary.json", CanaryRecord)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promotion(JsonRecord):
-    """The promotion, ``by`` a user ``at`` a time, of the canary that was ``begun_at`` then. Times are epoch ms.
-
-    A lineage that is changed in place has a canary more than once.
-    """
+    """The promotion ``by`` a user of the canary ``begun_at`` then. A lineage changed in place has several canaries."""
 
     begun_at: Moment
     by: str
     at: Moment
-
-    def applied_to(self, canary: CanaryRecord) -> CanaryRecord:
-        """Return the ``canary`` as promoted, if it is the one that was promoted."""
-        if canary.begun_at != self.begun_at or canary.outcome is CanaryOutcome.PROMOTED:
-            return canary
-        return replace(canary, outcome=CanaryOutcome.PROMOTED, decided_at=self.at, by=self.by)
 
 
 PROMOTION_FILE: Final = LineageFile("promoted.json", Promotion)
@@ -97,21 +85,21 @@ PROMOTION_FILE: Final = LineageFile("promoted.json", Promotion)
 
 
 def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, terms: CanaryTerms) -> None:
-    """Make ``lineage`` a canary before it becomes active, compared with the active one's batches so far.
-
-    Raises UnwritablePath.
-
-    ``before``: the lineage that a rollback would lead to, None if there is no way back.
-    """
+    """Make ``lineage`` a canary before it is active. ``before``: where a rollback would lead. Raises UnwritablePath."""
     left, baseline = active_lineage(home), NOTHING
     if left is not None:
         log, own = BatchLog(home.lineage(left).batches), read_canary(home, left)
         done = Baseline(log.life, log.recent)
         # too few figures to judge by: the baseline of its own canary, if it has one
         baseline = own.baseline if own is not None and not done.fit(terms) else done
-    owner, now = owner_name(home.name, home.control_base), epoch_ms()
     new = CanaryRecord(
-        verb=verb, owner=owner, begun_at=now, before=before, terms=terms, baseline=baseline, lineage=lineage
+        verb=verb,
+        owner=owner_name(home.name, home.control_base),
+        begun_at=epoch_ms(),
+        before=before,
+        terms=terms,
+        baseline=baseline,
+        lineage=lineage,
     )
     write_canary(home, new)
 
@@ -127,7 +115,9 @@ def read_canary(home: StreamHome, lineage: str) -> CanaryRecord | None:
     if kept is None:
         return None
     canary, promotion = replace(kept, lineage=lineage), PROMOTION_FILE.of(home, lineage).require()
-    return canary if promotion is None else promotion.applied_to(canary)
+    if promotion is None or promotion.begun_at != canary.begun_at or canary.outcome is CanaryOutcome.PROMOTED:
+        return canary
+    return replace(canary, outcome=CanaryOutcome.PROMOTED, decided_at=promotion.at, by=promotion.by)
 
 
 def canary_of_active(home: StreamHome) -> CanaryRecord | None:
@@ -142,10 +132,9 @@ def examine_canary(home: StreamHome) -> CanaryRecord | None:
 
 
 def promote_lineage(home: StreamHome, by: str) -> str:
-    """Promote the active lineage, which ends its canary, and return a message for the user.
+    """Promote the active lineage, which ends its canary with the next batch, and return a message for the user.
 
-    A running driver learns of it with its next batch. Raises NothingToSave for a stream that never ran,
-    OperationPending if a rollback was begun, and DamagedFile.
+    Raises NothingToSave for a stream that never ran, OperationPending if a rollback was begun, and DamagedFile.
     """
     require_no_operation(home)
     require_lineage(home)
@@ -164,11 +153,10 @@ def promote_lineage(home: StreamHome, by: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UnstartedLineage:
-    """The active ``lineage`` of ``stream`` without a batch since a command changed it.
+    """The active ``lineage`` of ``stream`` without a batch since a command changed it, in place after ``savepoint``.
 
-    ``before``: the lineage that a rollback leads to. ``savepoint``: the one made before a change in place.
-    ``rolls_back``: a user approved an automatic rollback with the command. ``starts``: failed starts after which it is
-    due.
+    ``before``: the lineage that a rollback leads to. ``rolls_back``: automatically, as a user approved, after that many
+    failed ``starts``.
     """
 
     stream: str
@@ -209,12 +197,7 @@ def examine_unstarted(home: StreamHome) -> UnstartedLineage | None:
 
 
 def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecord, str] | None:
-    """Return the newest finished command if it changed ``lineage`` in place, and the savepoint that it made before.
-
-    The id of the savepoint begins with the command's name.
-
-    Raises DamagedFile, ControlUnreachable.
-    """
+    """Return the newest finished command if it changed ``lineage`` in place, and its savepoint's id."""
     done = [each for each in read_operations(home) if each.outcome is Ending.DONE]
     newest = done[-1] if done else None
     if newest is None or not newest.lineage_from == newest.lineage_to == lineage:
@@ -224,20 +207,14 @@ def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecor
 
 def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
     found = find_change_in_place(home, lineage)
-    if found is None:
-        return None
-    change, savepoint = found
     health = HEALTH_FILE.of(home).read()
-    if health is not None and health.worked_at > change.step_at:
+    if found is None or (health is not None and health.worked_at > found[0].step_at):
         return None
-    return UnstartedLineage(home.name, lineage, savepoint=savepoint)
+    return UnstartedLineage(home.name, lineage, savepoint=found[1])
 
 
 def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:
-    """Fail the open canary of the active ``lineage``, so that the next driver rolls back. Idempotent.
-
-    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Fail the open canary of the active ``lineage``, so that the next driver rolls back. Idempotent."""
     canary = canary_of_active(home)
     if canary is None or canary.lineage != lineage or canary.outcome is not None:
         return  # a user promoted or left it meanwhile

@@ -22,11 +22,7 @@ _LINE_LIMIT = 200
 
 @dataclass(slots=True)
 class CanaryWatch:
-    """An undecided ``canary`` in the driver ``uid``.
-
-    ``ends`` are those of earlier drivers, which have not failed it yet. ``judged``: batches of this driver that were
-    judged.
-    """
+    """An undecided ``canary`` in the driver ``uid``, after the ``ends`` of earlier ones and ``judged`` batches."""
 
     home: StreamHome
     uid: str
@@ -36,11 +32,7 @@ class CanaryWatch:
 
     @classmethod
     def begun_by(cls, home: StreamHome, uid: str) -> CanaryWatch | None:
-        """Begin the watch of the driver ``uid``, which holds the lease and is about to start. None without a canary.
-
-        Raises LineageUnfit or LineageLeft if the lineage failed, perhaps by the ends of its drivers. Raises
-        DamagedFile.
-        """
+        """Begin the watch before a driver starts. None without a canary. Raises LineageUnfit, LineageLeft."""
         canary = canary_of_active(home)
         if canary is None or canary.is_settled:
             return None
@@ -60,10 +52,7 @@ class CanaryWatch:
         return watch
 
     def judge(self, figures: BatchFigures) -> None:
-        """Decide by the ``figures`` of all its batches, and note the outcome.
-
-        Raises LineageUnfit or LineageLeft if it fails.
-        """
+        """Decide by the ``figures`` of all its batches. Raises LineageUnfit or LineageLeft if it fails."""
         if self.canary.outcome is not None or self._was_promoted():
             return
         verdict = judge_figures(self.canary.terms, self.canary.baseline, figures, self.ends)
@@ -81,10 +70,7 @@ class CanaryWatch:
             raise canary_failure(self.home.name, self.canary)
 
     def judge_batches(self, log: BatchLog) -> str | None:
-        """Judge by the batches that were added to ``log`` since the last call. Returns a line once it is decided.
-
-        Raises LineageUnfit or LineageLeft if the lineage fails.
-        """
+        """Judge if ``log`` got batches. Returns a line once it is decided. Raises as ``judge``."""
         if self.canary.outcome is not None or log.added == self.judged:
             return None
         self.judged = log.added
@@ -155,10 +141,7 @@ def end_of(home: StreamHome, uid: str) -> End | None:
 
 
 def _count_end(uid: str, cause: Cause, message: str) -> End | None:
-    """Return an end that counts.
-
-    Causes that pass by themselves, errors in a set-up, and causes that the lineage before would meet do not count.
-    """
+    """Return an end, unless its cause passes, is an error of a set-up, or would meet the lineage before."""
     if cause.of_any_lineage:
         return None
     words = redact(message).partition("\n")[0][:_LINE_LIMIT]

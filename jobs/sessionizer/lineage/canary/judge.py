@@ -1,7 +1,6 @@
 """The verdict on a lineage compared with the one before it: pure, from figures of batches and the ends of its drivers.
 
-No compared figure depends on how much a batch brings or how late it comes. So a lineage that reads a backlog is judged
-like one that follows its source (docs/adr/0106).
+No figure depends on how much a batch brings, or how late, so a backlog is judged like a live source (docs/adr/0106).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,6 @@ from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.batch_log import BatchFigures
 
 BATCHES: Final = 5
-"""Batches of a canary, unless the user gives a number."""
 PATIENCE: Final = 10
 """A canary waits this many times its batches, for enough events and for a backlog to be read."""
 LAG_SLACK_MS: Final = MINUTE
@@ -45,10 +43,9 @@ class CanaryTerms(JsonRecord):
     """The terms that a lineage must meet in its first ``batches`` that read something.
 
     A share of rows may be ``rise`` higher than before, or ``factor`` times as high, other figures ``factor`` times.
-    ``drivers``: the canary fails when this many of its drivers ended in failures. ``least_rows``: fewer rows are not
-    judged. ``goes_back``: a failed canary rolls back to the lineage before without asking, as the user approved with
-    the command. ``judges_sessions``: the lineage should begin as many sessions, and hold as much, as the one before.
-    ``judges_refused``: no rows of its source were excluded, because excluded rows are quarantined as well.
+    ``drivers``: so many failed ones fail it. ``least_rows``: fewer rows are not judged. ``goes_back``: a failure rolls
+    back without asking, as the user approved. ``judges_sessions``: it should begin as many sessions, and hold as much,
+    as before. ``judges_refused``: no rows of its source were excluded, which are quarantined as well.
     """
 
     batches: int = BATCHES
@@ -63,7 +60,6 @@ class CanaryTerms(JsonRecord):
 
 
 USUAL: Final = CanaryTerms()
-"""Terms of a command whose user gives none for the canary."""
 
 
 def digest_terms(terms: CanaryTerms | None) -> dict[str, object]:
@@ -86,10 +82,7 @@ class Baseline(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a driver, described by ``what``, that a canary counts.
-
-    ``fatal``: its query would end like that again.
-    """
+    """The end of a driver that a canary counts, and ``what`` it was. ``fatal``: its query would end so again."""
 
     uid: str
     what: str
@@ -222,10 +215,7 @@ def backfill_command(stream: str) -> str:
 
 
 def describe_late_backlog(lineage: Lineage, first: BatchFigures, now_ms: int) -> str | None:
-    """Say that too many rows of the ``first`` batches came late, None if they did not.
-
-    Nothing of a lineage that began with the state of another: its canary judges it.
-    """
+    """Say that too many rows of a new lineage's ``first`` batches came late, None if they did not."""
     if lineage.parent is not None or now_ms - lineage.created_at > TOLD_FOR_MS:
         return None
     if first.late < FEWEST_LATE or first.late <= MOST_LATE * first.read:
