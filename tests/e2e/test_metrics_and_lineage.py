@@ -21,7 +21,7 @@ from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project
-from support.places import REPOSITORY
+from support.places import REPOSITORY, known
 from support.processes.ports import eventually, free_addresses
 from support.processes.typed_command import TypedCommand
 from support.stores.metrics_collector import (
@@ -125,12 +125,9 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         try:
             beats = HEARTBEAT_FILE.of(stage.stream_home)
             eventually(lambda: (beat := beats.read()) is not None and beat.watermark_lag_ms is not None, 600)
-            beat = beats.read()
-            assert beat is not None
-            yield Watched(stage, server, beat)
+            yield Watched(stage, server, known(beats.read()))
         finally:
-            assert launch.process is not None
-            kill(launch.process)
+            kill(known(launch.process))
 
 
 def test_the_rules_are_loaded_and_do_as_they_say(tmp_path: Path) -> None:
@@ -169,8 +166,7 @@ def test_the_rules_are_loaded_and_do_as_they_say(tmp_path: Path) -> None:
 
 
 def test_each_query_of_the_board_has_an_answer(watched: Watched, tmp_path: Path) -> None:
-    assert watched.beat.spark_ui is not None
-    driver = urllib.parse.urlsplit(watched.beat.spark_ui).netloc
+    driver = urllib.parse.urlsplit(known(watched.beat.spark_ui)).netloc
     queries = board_queries(json.loads((DOCKER / "grafana" / "streams.json").read_text()))
     expected = {query for query in queries if OF_KAFKA not in query}
     with metrics_collector() as (collector, _):

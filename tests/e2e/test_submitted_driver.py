@@ -2,19 +2,20 @@
 
 import json
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, LaunchRecord, request_stop
 from sessionizer.home.local_files import LIMIT_BYTES, BoundedLog
 from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project
+from support.expected.driver_statuses import works
+from support.places import known
 from support.processes.ports import command_of, eventually
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -33,22 +34,19 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
     log.write_bytes(OLD * (LIMIT_BYTES // len(OLD) + 1))
     launch = launched(stage)
     try:
-        beat = _first_batch(home_beat=lambda: HEARTBEAT_FILE.of(home).read())
+        eventually(lambda: works(home, "0123ab"))
+        beat = known(HEARTBEAT_FILE.of(home).read())
         assert log.stat().st_size < LIMIT_BYTES
         assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
         assert daemons_of(launch) == {"pyspark.daemon"}, "and all its workers are forked by that"
-        assert beat.spark_ui is not None
-        with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
+        with urllib.request.urlopen(known(beat.spark_ui), timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200
         request_stop(home, "0123ab", "test")
         eventually(lambda: EXIT_FILE.of(home, "0123ab").read() is not None)
         assert "stop requested" in log.read_text(), "it goes on printing into the same file"
-        ended = EXIT_FILE.of(home, "0123ab").read()
-        assert ended is not None
-        assert ended.outcome is ExitOutcome.STOPPED
+        assert known(EXIT_FILE.of(home, "0123ab").read()).outcome is ExitOutcome.STOPPED
     finally:
-        assert launch.process is not None
-        kill(launch.process)
+        kill(known(launch.process))
 
 
 @pytest.mark.long
@@ -64,13 +62,11 @@ def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
     launch = launched(stage)
     try:
         eventually(lambda: EXIT_FILE.of(stage.stream_home, "0123ab").read() is not None)
-        ended = EXIT_FILE.of(stage.stream_home, "0123ab").read()
-        assert ended is not None
+        ended = known(EXIT_FILE.of(stage.stream_home, "0123ab").read())
         assert (ended.outcome, ended.error_type, ended.terminal) == (ExitOutcome.FAILED, "memory", False), ended.message
         assert "java.lang.OutOfMemoryError" in (ended.message or "")
     finally:
-        assert launch.process is not None
-        kill(launch.process)
+        kill(known(launch.process))
 
 
 def on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,16 +84,3 @@ def daemons_of(launch: LaunchRecord) -> set[str]:
     """The modules by which the JVM's Python processes run, forked workers included; the driver itself runs a file."""
     commands = [command_of(child) for child in psutil.Process(launch.pid).children(recursive=True)]
     return {command[2] for command in commands if command[1:2] == ["-m"]}
-
-
-def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:
-    found: list[Heartbeat] = []
-
-    def has_batch() -> bool:
-        beat = home_beat()
-        if beat is not None and beat.batch_id is not None:
-            found.append(beat)
-        return bool(found)
-
-    eventually(has_batch)
-    return found[0]

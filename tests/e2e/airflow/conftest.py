@@ -12,18 +12,10 @@ from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.places import REPOSITORY, SUPPORT
-from support.processes.live_airflow import Platform
+from support.processes.live_airflow import PLAIN_SPEC, Platform
 
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")
-SPEC = """
-name: {name}
-description: {name} of a test
-owner: tests
-source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
-mapping: {{key: k, event_time: t, event_id: i}}
-trigger_interval: 1 second
-"""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +28,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     # a test puts DAG files of its own beside ours
     dags = copytree(SUPPORT / "faults" / "slow_dags", root / "dags")
     for name in streams:
-        (specs / f"{name}.yaml").write_text(getattr(request.module, "SPEC", SPEC).format(name=name))
+        (specs / f"{name}.yaml").write_text(getattr(request.module, "SPEC", PLAIN_SPEC).format(name=name))
     installation = Installation(
         root=root,
         settings={

@@ -1,6 +1,5 @@
 """The DAG that erases people by a table of requests: a running Airflow, and two streams that Spark really drives."""
 
-import json
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,17 +16,12 @@ from sessionizer.erasing.records import find_left
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.browser import chromium
 from support.pages.page_user import BrowserUser
-from support.places import REPOSITORY
-from support.processes.live_airflow import Platform
+from support.processes.live_airflow import DRIVEN, Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 REQUESTS = Path(tempfile.mkdtemp(prefix="requests-")) / "requests"
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_STALE_LIMIT": "60 seconds",
-    "SESSIONIZER_WATCH_LEASE": "2 minutes",
-    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
+SETTINGS = DRIVEN | {
     "SESSIONIZER_ERASE_REQUESTS": str(REQUESTS),
     "SESSIONIZER_ERASE_SECRET": "a secret of this test",
 }
@@ -46,18 +40,8 @@ class EraseUser(BrowserUser):
 
     dag: ClassVar = "sessionizer.erase"
 
-    def click_answer(self, run: str, answer: str) -> str:
-        """Answer on the page of the approval, and return the state in which the run ends."""
-        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plans wait")
-        self.browser.click("button", answer)
-        return self.wait_for_end(run, 900)
-
     def read_plans(self, run: str) -> str:
-        """Open the page of the approval, and return what it says."""
-        self.wait_for_plan(run)
-        self.browser.open(f"{self.address}/dags/{self.dag}/runs/{run}/tasks/approve/required_actions")
-        self.browser.wait_for_text("cannot be brought back")
-        return self.browser.text()
+        return self.open_plan(run, "cannot be brought back")
 
 
 def done() -> dict[str, set[str]]:
@@ -70,16 +54,9 @@ def ask(key: str, stream: str | None) -> None:
     write_deltalake(str(REQUESTS), pa.Table.from_pylist([row], SCHEMA), mode="append")
 
 
-def feed(platform: Platform, name: str, *people: str) -> None:
-    folder = platform.installation.platform_home / "feed"
-    folder.mkdir(exist_ok=True)
-    rows = [{"k": person, "t": datetime.now(UTC).isoformat(), "i": f"{name}-{person}"} for person in people]
-    (folder / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 @pytest.fixture(scope="module")
 def user(platform: Platform) -> Iterator[EraseUser]:
-    feed(platform, "first", *PEOPLE, *(f"person-{number}" for number in range(20)))
+    platform.bring("first", [*PEOPLE, *(f"person-{number}" for number in range(20))])
     for stream in STREAMS:
         platform.api.unpause(f"{stream}.supervise")
     for stream in STREAMS:
@@ -101,7 +78,7 @@ def test_two_streams_erase_what_one_approval_allows(user: EraseUser) -> None:
     assert not any(person in told for person in PEOPLE)
     user.see("erase plans")
     before = {stream: running.of(stream).working_uid() for stream in STREAMS}
-    assert user.click_answer(run, "Approve") == "success"
+    assert user.answer_by_click(run) == "success"
     for stream, people in (("clicks", PEOPLE), ("visits", PEOPLE[:1])):
         home = running.of(stream).home
         (operation,) = read_operations(home)
@@ -137,6 +114,6 @@ def test_a_rejected_list_changes_nothing_and_is_asked_again(user: EraseUser) -> 
         told = user.read_plans(run)
         assert "stream visits" in told
         assert "stream clicks" not in told
-        assert user.click_answer(run, answer) == "success"
+        assert user.answer_by_click(run, answer) == "success"
         assert len(read_operations(user.platform.of("visits").home)) == end
     wait_until(lambda: done()["person-3"] == {"visits"}, 10, "the moment in the table")

@@ -10,18 +10,10 @@ import pytest
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
-from support.faults.airflow_faults import (
-    FAULTS,
-    api_away,
-    drawn,
-    has_stopped,
-    kill_driver,
-    kill_task,
-    survive,
-    wait_for_pause,
-)
+from support.faults.airflow_faults import FAULTS, api_away, drawn, kill_driver, kill_task, survive
 from support.faults.one_writer import OneWriterWatch
 from support.faults.slow_launcher import launches_held_up
+from support.places import known
 from support.processes.live_airflow import Platform
 
 # the faults that `make test` makes are in test_supervision.py, in the Airflow that it has anyway
@@ -32,7 +24,6 @@ SETTINGS = {"SESSIONIZER_HEALTHY_AFTER": "2 seconds"}
 
 SEED_VARIABLE = "SESSIONIZER_FAULT_SEED"
 SURVIVED_SECONDS = 240.0
-LONG_ABSENCE_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +65,8 @@ def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
         assert platform.state_of_watch() == "running"
         platform.mark_failed()
     # The worker is let go before its next heartbeat, the only way in which Airflow would tell the worker itself.
-    wait_for_pause(platform)
-    wait_until(lambda: has_stopped(platform, uid), SURVIVED_SECONDS, "the driver to stop")
+    platform.wait_for_pause()
+    platform.wait_until_stopped(uid, SURVIVED_SECONDS)
     assert read_desired(platform.home).state is DesiredState.STOPPED
     platform.run_now(f"{platform.stream}.start")
     platform.api.unpause(platform.dag)
@@ -83,15 +74,17 @@ def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
 
 
 def test_one_driver_while_the_api_is_away_for_long(platform: Platform) -> None:
-    survive(platform, api_away(LONG_ABSENCE_SECONDS), SURVIVED_SECONDS)
+    survive(platform, api_away(60), SURVIVED_SECONDS)
 
 
-def test_random_faults(platform: Platform) -> None:
-    survive_random_faults(platform, 6)
-
-
-def test_many_random_faults(platform: Platform) -> None:
-    survive_random_faults(platform, 33)
+@pytest.mark.parametrize("number", [6, 33])
+def test_random_faults(platform: Platform, number: int) -> None:
+    seed = int(os.environ.get(SEED_VARIABLE) or Random().randrange(10**6))
+    log = logging.getLogger(__name__)
+    log.warning("%s=%d", SEED_VARIABLE, seed)
+    for name in drawn(Random(seed), number):
+        log.warning("fault: %s", name)
+        survive(platform, FAULTS[name], SURVIVED_SECONDS)
 
 
 def test_a_killed_driver_leaves_the_other_stream_alone(platform: Platform) -> None:
@@ -112,22 +105,10 @@ def test_a_killed_driver_leaves_the_other_stream_alone(platform: Platform) -> No
 
 def wait_for_launch(platform: Platform, other_than: str) -> str:
     """The driver whose process has come to be; whoever launched it may still be at it."""
-    launch = read_launch(platform.home)
 
-    def happened() -> bool:
-        nonlocal launch
+    def is_launched() -> bool:
         launch = read_launch(platform.home)
         return launch is not None and launch.pid is not None and launch.uid != other_than
 
-    wait_until(happened, 90, "a launch")
-    assert launch is not None
-    return launch.uid
-
-
-def survive_random_faults(platform: Platform, number: int) -> None:
-    seed = int(os.environ.get(SEED_VARIABLE) or Random().randrange(10**6))
-    log = logging.getLogger(__name__)
-    log.warning("%s=%d", SEED_VARIABLE, seed)
-    for name in drawn(Random(seed), number):
-        log.warning("fault: %s", name)
-        survive(platform, FAULTS[name], SURVIVED_SECONDS)
+    wait_until(is_launched, 90, "a launch")
+    return known(read_launch(platform.home)).uid

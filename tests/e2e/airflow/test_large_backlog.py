@@ -12,8 +12,8 @@ from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
-from support.places import REPOSITORY
-from support.processes.live_airflow import Platform
+from support.places import known
+from support.processes.live_airflow import MAIN, Platform
 from support.processes.ports import command_of
 from support.streams.click_files import write_many_clicks
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 STALE_MS, GRACE_MS = 30_000, 60_000
 SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+    "SESSIONIZER_APPLICATION": MAIN,
     "SESSIONIZER_STALE_LIMIT": f"{STALE_MS // 1000} seconds",
     "SESSIONIZER_STARTUP_GRACE": f"{GRACE_MS // 1000} seconds",
     "SESSIONIZER_WATCH_LEASE": "60 seconds",
@@ -68,8 +68,7 @@ def test_a_driver_is_never_replaced_while_its_batch_gets_on(platform: Platform) 
         return seen.heartbeat is not None and seen.heartbeat.batch_id == 0
 
     wait_until(first_batch_is_over, 1_500, "the end of the first batch")
-    beat = look(platform).heartbeat
-    assert beat is not None
+    beat = known(look(platform).heartbeat)
     assert (beat.batch_ms or 0) > max(2 * STALE_MS, GRACE_MS), "it was no long batch: try more events"
     assert any(" tasks" in what for what in told), told
     record = SUPERVISION_FILE.of(platform.home).read()
@@ -80,10 +79,8 @@ def test_a_stuck_task_is_noticed_though_its_driver_beats(platform: Platform) -> 
     """The second batch closes the sessions of the first: it takes long, too."""
     uid = platform.look().uid
     wait_until(lambda: line(platform).startswith("batch 1: "), 60, "the second batch at work")
-    launch = read_launch(platform.home)
-    assert launch is not None
-    assert launch.pid is not None
-    workers = [process for process in family(launch.pid) if "pyspark.worker" in command_of(process)]
+    pid = known(known(read_launch(platform.home)).pid)
+    workers = [process for process in family(pid) if "pyspark.worker" in command_of(process)]
     assert workers
     for worker in workers:
         worker.suspend()
@@ -93,11 +90,9 @@ def test_a_stuck_task_is_noticed_though_its_driver_beats(platform: Platform) -> 
 
 def test_a_stop_is_heard_at_the_end_of_the_batch(platform: Platform) -> None:
     wait_until(lambda: look(platform).state is State.RUNNING, 240, "progress in the second batch, again")
-    uid = platform.look().uid
-    assert uid is not None
+    uid = known(platform.look().uid)
     platform.run_now(f"{platform.stream}.stop")
     wait_until(lambda: look(platform).state is State.STOPPING, 120, "the driver to hear of it")
     wait_until(lambda: EXIT_FILE.of(platform.home, uid).read() is not None, 1_500, "the end of its batch")
-    ended = EXIT_FILE.of(platform.home, uid).read()
-    assert ended is not None
+    ended = known(EXIT_FILE.of(platform.home, uid).read())
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 1)

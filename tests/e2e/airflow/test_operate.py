@@ -4,45 +4,31 @@ really drives. The tests follow one stream in order."""
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-import yaml
 
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
-from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.control.status.driver_status import State
-from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.listing import Savepoint, list_savepoints
+from sessionizer.state.savepoints.listing import Savepoint
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
-from support.expected.checkpoint_log import CheckpointLog, MicroBatch
-from support.expected.landed import assert_landed, batches_of, landed
-from support.faults.airflow_faults import has_stopped
-from support.pages.page_user import OPERATE, OperateForm
-from support.places import REPOSITORY
-from support.processes.driver_process import run_to_end
+from support.expected.landed import assert_path_as_defined, landed
+from support.pages.page_user import CLICKS, OPERATE, PAGE_SETTINGS, PAGE_SPEC, OperateForm, feed_stage
 from support.processes.file_notifier import told
 from support.processes.live_airflow import Platform
 from support.streams.click_files import ClickFiles, write_click_files
-from support.streams.stage import Stage, clicks_spec
+from support.streams.stage import Stage
 
 # an approval alone is waited for as long as its patience
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
-CLICKS = clicks_spec(idle_after=None)
-# in the order of the columns, which is that of the payload's
-SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_STALE_LIMIT": "60 seconds",
-    "SESSIONIZER_WATCH_LEASE": "2 minutes",
+SPEC = PAGE_SPEC
+SETTINGS = PAGE_SETTINGS | {
     "SESSIONIZER_APPROVAL_PATIENCE": "5 minutes",
     "SESSIONIZER_REPORT_POOL": "reports",
     "SESSIONIZER_COMMAND_POOL": "commands",
-    "SESSIONIZER_APPROVERS": "admin",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op",
 }
 FILES, BEFORE, LAST = 7, 3, 1
 """So many files there are; so many are read before the savepoint, so many after the last change of the state."""
@@ -61,53 +47,19 @@ class Operated(OperateForm):
     waiting: Path
 
     def feed(self, count: int) -> None:
-        for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
-            (self.waiting / name).rename(self.stage.feed / name)
-        self.wait_until_read()
-
-    def wait_until_read(self) -> None:
-        there = {file.name for file in self.stage.feed.glob("*.json")}
-        wait_until(lambda: there <= self.names_read(), 300, "a stream that has read its files")
-
-    def names_read(self) -> set[str]:
-        """What the active lineage, and those that led to it, have read."""
-        return {name for batch in self.batches() for name in batch.files}
-
-    def batches(self) -> list[MicroBatch]:
-        """All that led to what is open now: of a lineage that was left those up to where the next one began.
-
-        The first batch of one that began with the state of another brought that state.
-        """
-        if self.stage.lineage is None:
-            return []
-        home = self.platform.home
-        ways: list[tuple[str, int | None]] = []
-        for record in (each for each in read_operations(home) if each.outcome is Ending.DONE):
-            if record.verb == "rollback":
-                ways = ways[: [lineage for lineage, _ in ways].index(record.lineage_to or "")]
-            else:
-                ways.append((record.lineage_from, self.saved(record.savepoint) if record.savepoint else None))
-        found: list[MicroBatch] = []
-        for lineage, until in (*ways, (self.stage.lineage, None)):
-            batches = CheckpointLog(home.checkpoint(lineage)).committed()[1 if found else 0 :]
-            found += [batch for batch in batches if until is None or batch.batch_id <= until]
-        return found
-
-    def saved(self, savepoint: str) -> int:
-        manifest = {each.id: each for each in list_savepoints(self.platform.home.savepoints, epoch_ms())}[
-            savepoint
-        ].manifest
-        assert manifest is not None
-        return manifest.batch_id
+        feed_stage(self.stage, self.waiting, count)
 
     def savepoint(self, why: str) -> Savepoint:
-        found = list_savepoints(self.platform.home.savepoints, epoch_ms())
-        (made,) = [each for each in found if each.begun is not None and each.begun.why.startswith(why)]
+        (made,) = self.platform.savepoints(why)
         return made
 
-    def assert_exact(self) -> None:
-        batches = batches_of(self.batches(), self.files)
-        assert_landed(self.stage, batches, [row for name in sorted(self.files) for row in self.files[name]])
+    def approve(self, verb: str, **form: Any) -> str:
+        """Ask for it, and approve its plan. Returns the run once it has ended well."""
+        run = self.ask(verb, **form)
+        self.wait_for_plan(run)
+        self.answer(run, "Approve")
+        assert self.wait_for_end(run, 400) == "success"
+        return run
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +166,7 @@ def test_approved_and_its_worker_killed_a_second_try_finishes(operated: Operated
     assert (record.outcome, record.by, record.lineage_from) == (Ending.DONE, "admin (Airflow)", before)
     assert operated.stage.lineage == record.lineage_to
     operated.platform.wait_for_driver(seconds=180)
-    operated.wait_until_read()
+    operated.feed(0)
 
 
 def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> None:
@@ -223,12 +175,8 @@ def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> N
         asset = operated.platform.api.call("GET", f"/api/v2/assets?name_pattern=clicks.{name}")["assets"][0]
         events = operated.platform.api.call("GET", f"/api/v2/assets/events?asset_id={asset['id']}")["asset_events"]
         (said,) = [event["extra"] for event in events if "restored_to" in event["extra"]]
-        assert said == {
-            "stream": "clicks",
-            "operation": "restore",
-            "restored_to": record.savepoint,
-            "days": record.days.split(),
-        }
+        about = {"stream": "clicks", "operation": "restore"}
+        assert said == {**about, "restored_to": record.savepoint, "days": record.days.split()}
 
 
 def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was_cleared(operated: Operated) -> None:
@@ -274,17 +222,11 @@ def test_any_change_of_the_state_goes_the_same_way(operated: Operated) -> None:
 
 def test_what_was_taken_back_can_be_done_again(operated: Operated) -> None:
     first = read_operations(operated.platform.home)[-1]
-    back = operated.ask("rollback", why="they are not so many")
-    operated.wait_for_plan(back)
-    operated.answer(back, "Approve")
-    assert operated.wait_for_end(back, 400) == "success"
+    operated.approve("rollback", why="they are not so many")
     assert operated.stage.lineage == first.lineage_from
     # nothing has come since: the driver makes no batch, and what is planned now is what was planned before
     wait_until(lambda: operated.platform.look().state is State.IDLE, 180, "a driver that waits for events")
-    again = operated.ask("rescale", key_groups=KEY_GROUPS, why="they are")
-    operated.wait_for_plan(again)
-    operated.answer(again, "Approve")
-    assert operated.wait_for_end(again, 400) == "success"
+    operated.approve("rescale", key_groups=KEY_GROUPS, why="they are")
     record = read_operations(operated.platform.home)[-1]
     assert record.digest == first.digest, "its plan was another one, so this shows nothing"
     assert operated.stage.lineage == record.lineage_to != first.lineage_to
@@ -293,11 +235,5 @@ def test_what_was_taken_back_can_be_done_again(operated: Operated) -> None:
 
 
 def test_the_tables_come_out_as_they_must(operated: Operated) -> None:
-    platform = operated.platform
-    uid = platform.wait_for_driver()
-    platform.run_now("clicks.stop")
-    wait_until(lambda: has_stopped(platform, uid), 60, "a stream that has stopped")
-    platform.parts.stop_all()
-    write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
-    run_to_end(operated.stage, "drain")
-    operated.assert_exact()
+    operated.platform.drain(operated.stage)
+    assert_path_as_defined(operated.stage, operated.files)

@@ -1,7 +1,5 @@
 """DAGs of a user's own, with a running Airflow and a stream that Spark really drives: the example, and a restore."""
 
-import json
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,21 +7,14 @@ from typing import Any
 import pytest
 
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.page_user import OperateForm
 from support.places import REPOSITORY
-from support.processes.live_airflow import Platform
+from support.processes.live_airflow import DRIVEN, Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
 
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_STALE_LIMIT": "60 seconds",
-    "SESSIONIZER_WATCH_LEASE": "2 minutes",
-    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
-}
+SETTINGS = DRIVEN
 EDIT = "rules: {gap_timeout: 3 hours}\n"
 EXAMPLE = REPOSITORY / "examples" / "dags" / "release_night.py"
 RELEASE_NIGHT = "release_night"
@@ -43,14 +34,8 @@ class ListForm(OperateForm):
     dag = "sessionizer.upgrade_all"
 
 
-def states(platform: Platform, dag: str, run: str) -> dict[str, str]:
-    found = platform.api.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances?limit=100")
-    return {task["task_id"]: task["state"] for task in found["task_instances"]}
-
-
 def result(platform: Platform, dag: str, run: str, task: str, index: int = -1) -> Any:
-    path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value?map_index={index}"
-    return platform.api.call("GET", path)["value"]
+    return platform.task(dag, run, f"{task}/xcomEntries/return_value?map_index={index}")["value"]
 
 
 def run_of(platform: Platform, form: OperateForm, known: set[str]) -> str:
@@ -69,10 +54,7 @@ def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> Non
     text = EXAMPLE.read_text().replace('["clicks", "access_log"]', '["clicks"]')
     (dags / EXAMPLE.name).write_text(text)
     (dags / "put_back.py").write_text(BACK)
-    feed = platform.installation.platform_home / "feed"
-    feed.mkdir()
-    rows = [{"k": f"u{number}", "t": datetime.now(UTC).isoformat(), "i": f"e{number}"} for number in range(20)]
-    (feed / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    platform.bring("1", [f"u{number}" for number in range(20)])
     platform.api.unpause(platform.dag)
     uid = platform.wait_for_driver(seconds=180)
     spec = Path(platform.installation.settings["SESSIONIZER_STREAMS"]) / "clicks.yaml"
@@ -83,17 +65,12 @@ def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> Non
     run = platform.run_now(RELEASE_NIGHT)
     asked = run_of(platform, form, known)
     form.wait_for_plan(asked)
-    assert states(platform, RELEASE_NIGHT, run)["upgrade"] == "deferred"
+    assert platform.states(RELEASE_NIGHT, run)["upgrade"] == "deferred"
     form.answer(asked, "Approve")
     assert platform.wait_for_end(RELEASE_NIGHT, run, 1_200) == "success"
-    assert {*states(platform, RELEASE_NIGHT, run).values()} == {"success"}
-    (made,) = [
-        each
-        for each in list_savepoints(platform.home.savepoints, epoch_ms())
-        if each.begun is not None and each.begun.why == "before the release"
-    ]
+    assert {*platform.states(RELEASE_NIGHT, run).values()} == {"success"}
+    (made,) = platform.savepoints("before the release")
     assert made.id == result(platform, RELEASE_NIGHT, run, "save", 0)
-    assert made.is_complete
     (upgrade,) = read_operations(platform.home)
     assert (upgrade.verb, upgrade.outcome) == ("upgrade", Ending.DONE)
     assert upgrade.by.startswith("admin, in a list")
@@ -103,11 +80,7 @@ def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> Non
 
 @pytest.mark.parametrize(("answer", "state"), [("Reject", "skipped"), ("Approve", "success")])
 def test_what_follows_a_change_depends_on_the_answer(platform: Platform, answer: str, state: str) -> None:
-    (savepoint,) = {
-        each.id
-        for each in list_savepoints(platform.home.savepoints, epoch_ms())
-        if each.begun is not None and each.begun.why == "before the release"
-    }
+    (savepoint,) = {each.id for each in platform.savepoints("before the release")}
     form = OperateForm(platform)
     known, before = {str(run["dag_run_id"]) for run in platform.runs(form.dag)}, len(read_operations(platform.home))
     run = platform.run_now("put_back", savepoint=savepoint)
@@ -117,6 +90,6 @@ def test_what_follows_a_change_depends_on_the_answer(platform: Platform, answer:
     assert run in shown["body"].replace("\\", "")
     form.answer(asked, answer)
     assert platform.wait_for_end("put_back", run, 300) == "success"
-    wait_until(partial(lambda: states(platform, "put_back", run)["after"] == state), 30, "the end of what follows")
-    assert states(platform, "put_back", run) == {"back": state, "after": state}
+    wait_until(partial(lambda: platform.states("put_back", run)["after"] == state), 30, "the end of what follows")
+    assert platform.states("put_back", run) == {"back": state, "after": state}
     assert len(read_operations(platform.home)) - before == (answer == "Approve")

@@ -5,27 +5,21 @@ tables are what the definition makes of the batches on the path of the active li
 """
 
 from collections.abc import Iterator
-from functools import partial
-from typing import Any
 
 import pytest
 
 from sessionizer.control.history.files import Mark, read_marks
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.origin import origins_of, path_to
 from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
-from support.expected.checkpoint_log import CheckpointLog, MicroBatch
-from support.expected.landed import assert_landed, batches_of
-from support.faults.airflow_faults import has_stopped
 from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
-from support.processes.driver_process import run_to_end
+from support.places import known
 from support.processes.live_airflow import Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
@@ -77,7 +71,7 @@ def test_an_operator_may_plan_and_not_approve(user: PageUser) -> None:
     assert user.browser.says(".plan .buttons") == []
     user.see("operator")
     run = str(user.newest_run["dag_run_id"])
-    wait_until(lambda: user._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+    user.wait_until_noted(run)
     answer = "{chosen_options: ['Approve'], params_input: {}}"
     assert user.browser.ask(as_page("PATCH", user.approval(run), answer)) == 403
     user.log_in()
@@ -98,11 +92,10 @@ def test_a_foreign_page_can_ask_for_nothing(user: PageUser) -> None:
 
 def test_a_stream_is_stopped_by_clicks(user: PageUser) -> None:
     user.open_tab()
-    uid = user.platform.look().uid
-    assert uid
+    uid = known(user.platform.look().uid)
     user.act("Stop", why="repair")
     user.browser.wait_for_text("stop: done", 60)
-    wait_until(partial(has_stopped, user.platform, uid), 120, "a stream that has stopped")
+    user.platform.wait_until_stopped(uid)
     desired = read_desired(user.platform.home)
     assert (desired.state, desired.why) == (DesiredState.STOPPED, "repair")
     user.browser.wait_for_text("Start", 30)
@@ -159,8 +152,7 @@ def test_an_upgrade_goes_on_in_place(user: PageUser) -> None:
     (record,) = read_operations(home)
     assert (record.verb, record.by, record.outcome) == ("upgrade", "admin (Airflow)", Ending.DONE)
     user.platform.wait_for_launch(other_than=uid, seconds=240)
-    kept = SPEC_FILE.of(home, active_lineage(home) or "").require()
-    assert kept is not None
+    kept = known(SPEC_FILE.of(home, active_lineage(home) or "").require())
     assert kept.document["measures"] == MEASURED["measures"]
     wait_for_mark(user, "command upgrade")
     user.close_cards()
@@ -230,8 +222,7 @@ def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(u
     user.see("canary")
     user.act("Promote")
     browser.wait_for_text("promote: done", 120)
-    canary = read_canary(home, lineage or "")
-    assert canary is not None
+    canary = known(read_canary(home, lineage or ""))
     assert (canary.outcome, canary.by) == (CanaryOutcome.PROMOTED, "admin (Airflow)")
     wait_for_mark(user, "canary accepted")
     user.close_cards()
@@ -287,8 +278,7 @@ def test_of_two_plans_the_later_answer_changes_nothing(user: PageUser) -> None:
     browser.wait_for_text("savepoint: done", 240)
     user.close_cards()
     uid = platform.look().uid
-    platform.run_now("clicks.stop")
-    wait_until(partial(has_stopped, platform, uid), 120, "a stream that has stopped")
+    platform.stop()
     user.act("Restore …", why="one")
     user.close_cards()
     user.act("Restore …", why="two")
@@ -365,17 +355,10 @@ def test_a_dag_that_is_no_stream_says_so(user: PageUser) -> None:
 
 
 def test_the_tables_are_those_of_the_active_path(user: PageUser) -> None:
-    platform, home = user.platform, user.platform.home
     user.feed(len(list(user.waiting.glob("*.json"))))
-    uid = platform.wait_for_driver()
-    platform.run_now("clicks.stop")
-    wait_until(partial(has_stopped, platform, uid), 120, "a stream that has stopped")
-    platform.parts.stop_all()
-    write_desired(home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
     user.stage.write_spec(MEASURED)
-    run_to_end(user.stage, "drain")
-    rows = [row for name in sorted(user.files) for row in user.files[name]]
-    assert_landed(user.stage, batches_of(batches_on_path(user), user.files), rows)
+    user.platform.drain(user.stage)
+    user.assert_exact()
 
 
 FRAME = "document.querySelector('iframe').contentDocument"
@@ -405,14 +388,3 @@ def wait_for_mark(user: PageUser, text: str) -> None:
     kind = text.partition(" ")[0]
     found: list[Mark] = read_marks(user.platform.home, epoch_ms() - 600_000, epoch_ms())
     assert kind in {str(mark.kind) for mark in found}
-
-
-def batches_on_path(user: PageUser) -> list[MicroBatch]:
-    """The batches of events on the path of the active lineage. The first of a lineage that was restored has none."""
-    home = user.platform.home
-    found: list[MicroBatch] = []
-    path: Any = path_to(active_lineage(home) or "", None, origins_of(home))
-    for number, segment in enumerate(path):
-        committed = CheckpointLog(home.checkpoint(segment.lineage)).committed()[bool(number) :]
-        found += [batch for batch in committed if segment.until is None or batch.batch_id <= segment.until]
-    return found

@@ -5,20 +5,12 @@ the tables are what they would have been without it. Before that: the rights of 
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.control.records.supervision_records import DesiredState, write_desired
-from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
-from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import assert_landed, batches_of
-from support.faults.airflow_faults import has_stopped
 from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
-from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
 from support.processes.live_airflow import Platform
 
@@ -77,18 +69,5 @@ def test_a_bad_release_is_taken_back_by_clicks(night: PageUser) -> None:
 
 
 def test_the_tables_are_as_without_the_bad_release(night: PageUser) -> None:
-    platform = night.platform
-    (record,) = read_operations(platform.home)
-    uid = platform.wait_for_driver()
-    platform.run_now("clicks.stop")
-    wait_until(partial(has_stopped, platform, uid), 60, "a stream that has stopped")
-    platform.parts.stop_all()
-    write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
-    run_to_end(night.stage, "drain")
-    saved = {each.id: each.manifest for each in list_savepoints(platform.home.savepoints, epoch_ms())}[record.savepoint]
-    assert saved is not None
-    first = CheckpointLog(platform.home.checkpoint(record.lineage_from)).committed()
-    second = CheckpointLog(platform.home.checkpoint(record.lineage_to or "")).committed()[1:]
-    kept = [batch for batch in first if batch.batch_id <= saved.batch_id]
-    rows = [row for name in sorted(night.files) for row in night.files[name]]
-    assert_landed(night.stage, batches_of([*kept, *second], night.files), rows)
+    night.platform.drain(night.stage)
+    night.assert_exact()

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.core.definition.event import Batch
@@ -16,9 +15,8 @@ from sessionizer_demo.feed.generator import Row
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, event_of, is_valid, landed
 from support.pages.page_user import OperateForm
-from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
-from support.processes.live_airflow import Platform
+from support.processes.live_airflow import MAIN, OUR_DAGS, Platform, template_of
 from support.processes.postgres import PostgresServer
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
@@ -26,13 +24,8 @@ from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 CLICKS = clicks_spec()
-# in the order of the columns, which is that of the payload's
-SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_APPROVERS": "admin",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-}
+SPEC = template_of(CLICKS)
+SETTINGS = OUR_DAGS | {"SESSIONIZER_APPLICATION": MAIN, "SESSIONIZER_APPROVERS": "admin"}
 FILES, KEPT = 4, 2
 """Of so many files the first are in the database, the others come afterwards."""
 TABLE, CONNECTION = "visits", "shop"

@@ -7,8 +7,6 @@ parts of the platform are stopped by a signal, and the page says who is silent. 
 
 import json
 import logging
-import os
-import signal
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -29,30 +27,30 @@ from sessionizer.lineage.active import examine_drain
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
 from support.expected.driver_statuses import recorded
+from support.faults.airflow_faults import kill_driver
 from support.pages.browser import Browser, chromium
 from support.pages.page_user import PICTURES, OperateForm
-from support.places import REPOSITORY
+from support.places import known
 from support.processes.driver_process import DriverProcess
-from support.processes.live_airflow import TASK, Platform
+from support.processes.live_airflow import MAIN, OUR_DAGS, TASK, Platform, template_of
 from support.streams.stage import Stage, clicks_spec
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 
 CLICKS = clicks_spec()
-SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+SPEC = template_of(CLICKS)
 SLOW = {**CLICKS, "name": "visits", "trigger_interval": "100 milliseconds"}
 SLOW["source"] = {**CLICKS["source"], "path": "backlog"}
 BROKEN = {**CLICKS, "name": "returns", "source": {**CLICKS["source"], "path": "nowhere"}}
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+SETTINGS = OUR_DAGS | {
+    "SESSIONIZER_APPLICATION": MAIN,
     "SESSIONIZER_STALE_LIMIT": "2 minutes",
     "SESSIONIZER_WATCH_LEASE": "20 minutes",
     "SESSIONIZER_FIRST_BACKOFF": "40 seconds",
     "SESSIONIZER_LAG_ALERT": "1 minute",
     "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
     "SESSIONIZER_APPROVERS": "admin",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
 }
 REACHED_WITHIN_S = 600.0
@@ -166,11 +164,7 @@ def screen(platform: Platform) -> Iterator[Screen]:
             found.feed(20, folder="backlog", age_ms=20 * 60_000)
         found.feed(20)
         browser.show_as(1280, 900)
-        browser.open(platform.installation.address)
-        browser.fill("input[name=username]", "admin")
-        browser.fill("input[name=password]", platform.installation.password)
-        browser.click("button", "Sign in")
-        browser.wait_for_text("Active Dags")
+        browser.log_in(platform.installation.address, platform.installation.password)
         browser.open(f"{platform.installation.address}/streams-page/")
         browser.wait_for_text("3 streams")
         yield found
@@ -197,9 +191,7 @@ def test_a_stream_whose_source_is_not_there_is_given_up(screen: Screen) -> None:
 
 
 def test_a_stream_whose_driver_was_killed_backs_off_and_works_again(screen: Screen) -> None:
-    launch = read_launch(screen.platform.home)
-    assert launch is not None
-    os.killpg(psutil.Process(launch.pid).pid, signal.SIGKILL)
+    kill_driver(screen.platform)
     screen.wait_for("clicks", "warning: backing off")
     screen.platform.api.unpause("visits.supervise")  # its trend needs minutes
     screen.wait_for("clicks", "healthy")
@@ -253,8 +245,7 @@ def test_a_stream_that_commits_but_falls_behind_is_degraded(screen: Screen) -> N
 
 
 def test_the_page_in_airflow_says_that_a_driver_is_silent(screen: Screen) -> None:
-    launch = read_launch(screen.platform.of("returns").home)
-    assert launch is not None
+    launch = known(read_launch(screen.platform.of("returns").home))
     screen.hears_nothing_of(family(launch.pid or 0), "The driver of returns is silent since")
 
 

@@ -28,15 +28,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family, left_behind
 from support.expected.driver_statuses import recorded
-from support.faults.airflow_faults import (
-    FAULTS,
-    batches,
-    freeze_driver,
-    has_stopped,
-    kill_driver,
-    survive,
-    wait_for_pause,
-)
+from support.faults.airflow_faults import FAULTS, batches, freeze_driver, kill_driver, survive
 from support.faults.one_writer import OneWriterWatch
 from support.pages.page_user import OPERATE, OperateForm
 from support.places import known
@@ -107,7 +99,7 @@ def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform)
 
 def test_landed_sessions_start_the_report(platform: Platform) -> None:
     platform.api.unpause("clicks.report")
-    wait_until(lambda: succeeded(platform, "clicks.report") > 0, 90, "a report")
+    wait_until(lambda: "success" in {run["state"] for run in platform.runs("clicks.report")}, 90, "a report")
     asset = platform.api.call("GET", "/api/v2/assets?name_pattern=clicks.sessions")["assets"][0]
     events = platform.api.call("GET", f"/api/v2/assets/events?asset_id={asset['id']}")["asset_events"]
     payload = events[0]["extra"]["payload"]
@@ -123,14 +115,14 @@ def test_clearing_the_task_starts_another_driver(platform: Platform) -> None:
     platform.wait_for_watch()
     platform.clear()
     platform.wait_for_driver(other_than=uid)
-    assert has_stopped(platform, uid)
+    assert platform.has_stopped(uid)
 
 
 def test_terminal_error_pauses_the_dag_until_a_person_lets_it_go_on(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.behave("refuse")
     request_stop(platform.home, uid, "test")
-    wait_for_pause(platform)
+    platform.wait_for_pause()
     assert platform.runs(platform.dag)[0]["state"] == "failed"
     platform.behave("steady")
     platform.api.unpause(platform.dag)
@@ -140,8 +132,9 @@ def test_terminal_error_pauses_the_dag_until_a_person_lets_it_go_on(platform: Pl
 def test_marked_failed_while_the_driver_works(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.wait_for_watch()
-    mark_failed(platform)
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
+    platform.mark_failed()
+    platform.wait_for_pause()
+    platform.wait_until_stopped(uid, STOPPED_SECONDS)
     assert_stands_by(platform)
 
 
@@ -151,10 +144,10 @@ def test_marked_failed_while_the_driver_starts(platform: Platform) -> None:
     start(platform)
     wait_until(lambda: platform.look().state is State.STARTING, 60, "a driver that starts")
     platform.wait_for_watch()
-    uid = platform.look().uid
-    assert uid is not None
-    mark_failed(platform)
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
+    uid = known(platform.look().uid)
+    platform.mark_failed()
+    platform.wait_for_pause()
+    platform.wait_until_stopped(uid, STOPPED_SECONDS)
     assert_stands_by(platform)
 
 
@@ -166,7 +159,8 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     wait_until(lambda: recorded(platform.home).failures == BUDGET, 300, "a crash loop")
     platform.wait_for_watch()
     history = recorded(platform.home)
-    mark_failed(platform)
+    platform.mark_failed()
+    platform.wait_for_pause()
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, STOPPED_SECONDS, "what people want")
     wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
     assert_stands_by(platform)
@@ -183,7 +177,7 @@ def test_a_run_marked_failed_stops_the_stream_and_one_of_the_past_does_not(platf
     mark_run(platform, past, "success")
     assert read_desired(platform.home).state is DesiredState.RUNNING
     mark_run(platform, platform.watch(), "failed")
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
+    platform.wait_until_stopped(uid, STOPPED_SECONDS)
     assert not platform.is_paused()
     assert_stands_by(platform)
 
@@ -196,14 +190,14 @@ def test_a_run_marked_failed_while_its_task_waits_for_a_worker(platform: Platfor
     try:
         mark_run(platform, before, "success")
         wait_until(lambda: platform.watch() != before, 60, "the next run")
-        start_by_hand(platform)
+        write_desired(platform.home, DesiredState.RUNNING, by="a test", why="")
         waiting = platform.watch()
         mark_run(platform, waiting, "failed")
         assert read_desired(platform.home).state is DesiredState.STOPPED
         assert platform.task(platform.dag, waiting, TASK)["state"] == "skipped", "its task was at work"
     finally:
         set_slots(platform, 128)
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
+    platform.wait_until_stopped(uid, STOPPED_SECONDS)
     assert_stands_by(platform)
 
 
@@ -221,7 +215,7 @@ def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> 
     assert any("giving up: " + reason in line for line in lines), lines
     assert lines[-1].startswith("What to do: ")
     assert "unpause" in lines[-1]
-    (alert,) = [alert for alert in alerts(platform) if alert["kind"] == "gave_up" and reason in alert["reason"]]
+    (alert,) = [alert for alert in told(platform.told) if alert["kind"] == "gave_up" and reason in alert["reason"]]
     assert alert["what_to_do"]
     platform.behave("steady")
     platform.api.unpause(platform.dag)
@@ -259,10 +253,9 @@ def test_frozen_driver_is_replaced(platform: Platform) -> None:
     other.behave("steady")
     other.api.unpause(other.dag)
     uid = other.wait_for_driver()
-    lease = other.look().lease
+    lease = known(other.look().lease)
     freeze_driver(other)
     other.wait_for_driver(other_than=uid, seconds=STALE_SECONDS + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
-    assert lease is not None
     assert not pathlib.Path(f"/proc/{lease.pid}").exists()
 
 
@@ -283,8 +276,7 @@ def test_the_list_of_runs_says_what_each_was_asked_for_and_what_came_of_it(platf
     run = form.ask("restore", why="a test")
     assert form.wait_for_end(run, 120) == "failed"
     assert form.note(run).endswith("→ failed at read_form")
-    task = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/read_form"
-    assert platform.api.call("GET", task)["rendered_map_index"] == "restore clicks"
+    assert platform.task(OPERATE, run, "read_form")["rendered_map_index"] == "restore clicks"
 
 
 def test_a_stop_needs_neither_a_reason_nor_to_be_unpaused(platform: Platform) -> None:
@@ -333,8 +325,7 @@ def test_the_name_of_an_asset_that_another_dag_has_is_reported_until_it_refers_t
 
 def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:
     run = platform.runs(platform.dag)[0]["dag_run_id"]
-    answer = platform.api.call("GET", f"/api/v2/dags/{platform.dag}/dagRuns/{run}/taskInstances/supervise/links")
-    links = answer["extra_links"]
+    links = platform.task(platform.dag, run, f"{TASK}/links")["extra_links"]
     assert set(links) == {"Driver log", "Spark UI", "Tables"}
     for link in links.values():
         assert status_of(link, {}) == 401
@@ -351,14 +342,13 @@ def test_a_page_is_refused_to_a_user_without_rights_on_the_dag(page: str, platfo
 
 
 def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform) -> None:
-    uid, before = platform.wait_for_driver(), len(alerts(platform))
-    launch = read_launch(platform.home)
-    assert launch is not None
+    uid, before = platform.wait_for_driver(), len(told(platform.told))
+    launch = known(read_launch(platform.home))
     with open(launch.log, "a") as log:  # noqa: PTH123 - as its driver would
         log.write("password=hunter2\nits last words\n")
     os.killpg(known(launch.pid), signal.SIGKILL)
     platform.wait_for_driver(other_than=uid)
-    (alert,) = [alert for alert in alerts(platform)[before:] if alert["kind"] == "replaced"]
+    (alert,) = [alert for alert in told(platform.told)[before:] if alert["kind"] == "replaced"]
     assert (alert["stream"], alert["lineage"]) == ("clicks", "of-the-script")
     assert alert["batch_id"] > 0
     assert "vanished" in alert["reason"]
@@ -391,8 +381,8 @@ def test_a_driver_whose_spec_is_gone_turns_the_dag_of_orphans_red(platform: Plat
     spec.rename(spec.with_suffix(".away"))
     try:
         run = platform.run_now("sessionizer.orphans")
-        wait_until(lambda: state_of(platform, run) == "failed", 60, "a failed run")
-        assert [alert["stream"] for alert in alerts(platform) if alert["kind"] == "orphaned"] == ["clicks"]
+        assert platform.wait_for_end("sessionizer.orphans", run) == "failed"
+        assert [alert["stream"] for alert in told(platform.told) if alert["kind"] == "orphaned"] == ["clicks"]
         assert platform.working_uid() == uid, "it was ended"
     finally:
         spec.with_suffix(".away").rename(spec)
@@ -404,11 +394,8 @@ def test_a_paused_supervisor_makes_a_stream_degraded(platform: Platform) -> None
     platform.api.set_paused(platform.dag, paused=True)
     try:
         wait_until(lambda: rule_on_the_page(platform) == "paused", 10, "the page to say so")
-        run = platform.run_now("sessionizer.orphans")
-        wait_until(lambda: state_of(platform, run) in {"success", "failed"}, 90, "the look for orphans")
-        noted = PAUSE_FILE.of(platform.home).read()
-        assert noted is not None
-        assert noted.paused
+        platform.wait_for_end("sessionizer.orphans", platform.run_now("sessionizer.orphans"))
+        assert known(PAUSE_FILE.of(platform.home).read()).paused
     finally:
         platform.api.unpause(platform.dag)
 
@@ -425,13 +412,7 @@ def last_launch(platform: Platform) -> str | None:
 
 def start(platform: Platform) -> None:
     platform.api.unpause(platform.dag)
-    before = succeeded(platform, "clicks.start")
-    platform.run_now("clicks.start")
-    wait_until(lambda: succeeded(platform, "clicks.start") > before, 60, "what people want")
-
-
-def start_by_hand(platform: Platform) -> None:
-    write_desired(platform.home, DesiredState.RUNNING, by="a test", why="")
+    assert platform.wait_for_end("clicks.start", platform.run_now("clicks.start")) == "success"
 
 
 def set_slots(platform: Platform, slots: int) -> None:
@@ -442,11 +423,6 @@ def set_slots(platform: Platform, slots: int) -> None:
 
 def mark_run(platform: Platform, run: str, state: str) -> None:
     platform.api.call("PATCH", f"/api/v2/dags/{platform.dag}/dagRuns/{quote(run)}", {"state": state})
-
-
-def mark_failed(platform: Platform) -> None:
-    platform.mark_failed()
-    wait_for_pause(platform)
 
 
 def end_of_backoff(history: SupervisionRecord) -> int:
@@ -472,10 +448,6 @@ def labels(platform: Platform) -> list[str]:
     return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
 
 
-def succeeded(platform: Platform, dag_id: str) -> int:
-    return sum(run["state"] == "success" for run in platform.runs(dag_id))
-
-
 def rule_on_the_page(platform: Platform) -> str:
     rows = platform.api.call("GET", "/streams-page/api/fleet")["streams"]
     return next(str(row["health"]["rule"]) for row in rows if row["stream"] == platform.stream)
@@ -485,18 +457,9 @@ def ended(platform: Platform) -> list[str]:
     return [run["dag_run_id"] for run in platform.runs(platform.dag) if run["state"] == "success"]
 
 
-def state_of(platform: Platform, run: str) -> str:
-    runs: list[dict[str, Any]] = platform.runs("sessionizer.orphans")
-    return str(next(found["state"] for found in runs if found["dag_run_id"] == run))
-
-
 def unwatched(platform: Platform, run: str) -> list[dict[str, Any]]:
     """Return the alerts about `run`: on a slow machine a run before it may have been late, too."""
-    return [alert for alert in alerts(platform) if alert["kind"] == "unwatched" and run in alert["reason"]]
-
-
-def alerts(platform: Platform) -> list[dict[str, Any]]:
-    return told(platform.told)
+    return [alert for alert in told(platform.told) if alert["kind"] == "unwatched" and run in alert["reason"]]
 
 
 def cookie(token: str) -> dict[str, str]:

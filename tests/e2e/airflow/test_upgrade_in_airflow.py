@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import yaml
-from deltalake import DeltaTable
 
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.control.records.operation_record import Ending, OperationRecord, read_operations
@@ -29,31 +26,24 @@ from sessionizer.lineage.fingerprint import read_fingerprint
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.proof.page import list_kept_pages
 from sessionizer_demo.local_airflow.api import wait_until
-from support.expected.checkpoint_log import CheckpointLog
-from support.faults.airflow_faults import has_stopped
+from support.expected.landed import batches_on_path, table_rows
 from support.pages.browser import chromium
 from support.pages.page_user import BrowserUser
-from support.places import REPOSITORY, mounted
+from support.places import known, mounted
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
-from support.processes.live_airflow import Platform
+from support.processes.live_airflow import DRIVEN, OUR_DAGS, Platform, template_of
 from support.releases.cut_release import EXPECTED, RELEASES, unpack_release
 from support.streams.stage import Stage, clicks_spec
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
 
 GOLDEN = RELEASES / "0.1.0"
-SPEC = yaml.safe_dump(clicks_spec(), sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+SPEC = template_of(clicks_spec())
 READER, STRANGER = "reader", "stranger"
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_STALE_LIMIT": "60 seconds",
-    "SESSIONIZER_WATCH_LEASE": "2 minutes",
-    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-    # the last one may log in, and has no role
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:",
-}
+# the last one may log in, and has no role
+USERS_OF_AIRFLOW = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:"}
+SETTINGS = DRIVEN | OUR_DAGS | USERS_OF_AIRFLOW
 USERS = ("ann", "bob", "eve")
 START_MS = 1_750_000_000_000
 ALWAYS = "00:00-24:00"
@@ -61,7 +51,6 @@ ALWAYS = "00:00-24:00"
 
 def visits_spec(*migrations: dict[str, Any], key: str = "user", sink: str | None = None, **payload: str) -> Any:
     return {
-        "name": "visits",
         "source": {
             "format": "files",
             "path": "visits",
@@ -89,15 +78,12 @@ NEW_KEY = "concat('u-', user)"
 ADDED = {"page": "page", "price": "price", "kind": "concat('at ', page)"}
 RENAMED = {"place": "page", "price": "price", "kind": "concat('at ', page)"}
 NARROWED = {**RENAMED, "price": "cast(price * 100 as int)"}
+LAST_SPEC = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
 EDITS = {
     "a column added": (visits_spec(**ADDED), "mapping.payload.kind", "column added"),
     "a column renamed": (visits_spec(PLACE, **RENAMED), "", "carried over by place"),
     "another key": (visits_spec(PLACE, KEYS, key=NEW_KEY, **RENAMED), "", "carried over by keys"),
-    "a type narrowed": (
-        visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED),
-        "",
-        "carried over by cents",
-    ),
+    "a type narrowed": (LAST_SPEC, "", "carried over by cents"),
 }
 """By name: the spec, the difference that is accepted by name, and a part of the plan."""
 
@@ -113,7 +99,7 @@ class Upgrading(BrowserUser):
 
     def click_for_plan(self, accept: str = "", *ticked: str, picture: str = "") -> tuple[str, str]:
         """Fill in the form, tick these boxes and wait for the plan. Return the run, and what its approval page says."""
-        known = {run["dag_run_id"] for run in self.platform.runs(self.dag)}
+        before = self.runs()
         self.browser.open(f"{self.address}/dags/{self.dag}")
         self.browser.click("button[aria-label='Trigger Dag']")
         self.browser.wait_for_text("Select Value")
@@ -124,13 +110,11 @@ class Upgrading(BrowserUser):
             self.browser.click(f"label:has(input[name=element_{box}])")
         self.see(f"{picture} form" if picture else "")
         self.browser.click("[role=dialog] button", "Trigger")
-        wait_until(lambda: {run["dag_run_id"] for run in self.platform.runs(self.dag)} > known, 60, "a run")
-        (run,) = {run["dag_run_id"] for run in self.platform.runs(self.dag)} - known
-        self.wait_for_plan(run)
-        self.browser.open(f"{self.address}/dags/{self.dag}/runs/{run}/tasks/approve/required_actions")
-        self.browser.wait_for_text("Digest")
+        wait_until(lambda: self.runs() > before, 60, "a run")
+        (run,) = self.runs() - before
+        said = self.open_plan(run, "Digest")
         self.see(picture)
-        return run, self.browser.text()
+        return run, said
 
     def _has_chosen_stream(self) -> bool:
         """Return whether the form kept the stream for a second, after a try to choose it: a form loads in parts."""
@@ -139,23 +123,28 @@ class Upgrading(BrowserUser):
         time.sleep(1)
         return "Select Value" not in self.browser.text()
 
-    def click_answer(self, run: str, answer: str = "Approve") -> str:
-        """Answer on the page, and return the state in which the run ends."""
-        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
-        self.browser.click("button", answer)
-        return self.wait_for_end(run, 600)
-
-    def runs(self) -> list[str]:
-        return [run["dag_run_id"] for run in self.platform.runs(self.dag)]
+    def runs(self) -> set[str]:
+        return {str(run["dag_run_id"]) for run in self.platform.runs(self.dag)}
 
     def proof_link(self, run: str) -> str | None:
-        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/carry_out/links"
-        links = self.platform.api.call("GET", path)["extra_links"]
+        links = self.platform.task(self.dag, run, "carry_out/links")["extra_links"]
         return str(links["Proof"]) if links.get("Proof") else None
 
-    def write_spec(self, spec: dict[str, Any]) -> None:
-        specs = Path(self.platform.installation.settings["SESSIONIZER_STREAMS"])
-        (specs / f"{spec['name']}.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    def write_visits(self, spec: Mapping[str, Any]) -> None:
+        self.write_spec(spec, "visits")
+
+    def count_operations(self) -> int:
+        return len(read_operations(self.platform.home))
+
+    def wait_for_upgrade(self, operations: int) -> OperationRecord:
+        """Wait until another operation than so many is done. Returns it."""
+
+        def is_done() -> bool:
+            records = read_operations(self.platform.home)
+            return len(records) > operations and records[-1].outcome is Ending.DONE
+
+        wait_until(is_done, 600, "an upgrade that nobody asked for alone")
+        return read_operations(self.platform.home)[-1]
 
     def feed(self, number: int) -> None:
         """Add a file with an event of each user, once the last one was read."""
@@ -167,11 +156,7 @@ class Upgrading(BrowserUser):
         wait_until(lambda: f"{number:04}.json" in self.names_read(), 300, "a stream that reads on")
 
     def names_read(self) -> set[str]:
-        lineage = active_lineage(self.platform.home)
-        if lineage is None:
-            return set()
-        batches = CheckpointLog(self.platform.home.checkpoint(lineage)).committed()
-        return {name for batch in batches for name in batch.files}
+        return {name for batch in batches_on_path(self.platform.home) for name in batch.files}
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +167,7 @@ def upgrading(platform: Platform) -> Iterator[Upgrading]:
     place_golden_lineage(platform)
     with chromium() as browser:
         found = Upgrading(platform, browser)
-        found.write_spec(visits_spec())
+        found.write_visits(visits_spec())
         found.log_in()
         yield found
 
@@ -197,9 +182,7 @@ def place_golden_lineage(platform: Platform) -> None:
     place = mounted(platform.home.root)
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(unpacked.home / "streams" / "clicks", place)
-    lineage = active_lineage(platform.home)
-    assert lineage
-    checkpoint = mounted(platform.home.checkpoint(lineage))
+    checkpoint = mounted(platform.home.checkpoint(known(active_lineage(platform.home))))
     move_schema(checkpoint, f"file:{checkpoint}")
 
 
@@ -211,9 +194,7 @@ def began_from_a_savepoint(user: Upgrading, record: OperationRecord) -> bool:
 
 def rows_of(platform: Platform, sink: str | None = None) -> list[dict[str, Any]]:
     """The sessions that have ended, as a reader without Spark sees them."""
-    table = DeltaTable(str(platform.home.table_locations(sink)["sessions"]))
-    rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
-    return rows
+    return table_rows(Path(platform.home.table_locations(sink)["sessions"]))
 
 
 def test_a_lineage_of_the_golden_release_is_brought_to_head(upgrading: Upgrading) -> None:
@@ -222,7 +203,7 @@ def test_a_lineage_of_the_golden_release_is_brought_to_head(upgrading: Upgrading
     run, plan = upgrading.click_for_plan("", "new_lineage", picture="golden release")
     assert "deciding code changed" in plan
     assert "new lineage begins" in plan
-    assert upgrading.click_answer(run) == "success"
+    assert upgrading.answer_by_click(run) == "success"
     (record,) = read_operations(home)
     assert (record.verb, record.by, record.outcome) == ("upgrade", "admin (Airflow)", Ending.DONE)
     assert active_lineage(home) == record.lineage_to != before
@@ -237,14 +218,14 @@ def test_a_stream_is_edited_in_four_ways_and_comes_back_each_time(upgrading: Upg
         visits.feed(number)
     for number, (name, (spec, accept, said)) in enumerate(EDITS.items(), start=2):
         uid = visits.platform.wait_for_driver(seconds=240)
-        visits.write_spec(spec)
+        visits.write_visits(spec)
         ticked = {"a column renamed": ["prove"], "another key": ["replay"]}.get(name, [])
         run, plan = visits.click_for_plan(accept, *ticked, picture=name)
         assert said in plan, name
         assert ("batches are replayed" in plan) is ("prove" in ticked), name
         assert "session" in plan
         assert visits.platform.working_uid() == uid, "a plan leaves the stream alone"
-        assert visits.click_answer(run) == "success", name
+        assert visits.answer_by_click(run) == "success", name
         visits.feed(number)
         visits.platform.wait_for_driver(other_than=uid, seconds=60)
     records = read_operations(visits.platform.home)
@@ -256,28 +237,26 @@ def test_a_stream_is_edited_in_four_ways_and_comes_back_each_time(upgrading: Upg
 
 def test_a_rejected_plan_changes_nothing(upgrading: Upgrading) -> None:
     visits = upgrading.of("visits")
-    uid, operations = visits.platform.working_uid(), len(read_operations(visits.platform.home))
-    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
-    visits.write_spec({**spec, "rules": {"gap_timeout": "3 hours", "idle_after": None}})
+    uid, operations = visits.platform.working_uid(), visits.count_operations()
+    visits.write_visits({**LAST_SPEC, "rules": {"gap_timeout": "3 hours", "idle_after": None}})
     run, plan = visits.click_for_plan()
     assert "gap loosened" in plan
-    assert visits.click_answer(run, "Reject") == "success"
-    assert (visits.platform.working_uid(), len(read_operations(visits.platform.home))) == (uid, operations)
+    assert visits.answer_by_click(run, "Reject") == "success"
+    assert (visits.platform.working_uid(), visits.count_operations()) == (uid, operations)
 
 
 def test_a_plan_that_was_cleared_and_no_longer_holds_changes_nothing(upgrading: Upgrading) -> None:
     visits = upgrading.of("visits")
-    uid, operations = visits.platform.working_uid(), len(read_operations(visits.platform.home))
+    uid, operations = visits.platform.working_uid(), visits.count_operations()
     run, _ = visits.click_for_plan()
-    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
-    visits.write_spec({**spec, "rules": {"gap_timeout": "4 hours", "idle_after": None}})
+    visits.write_visits({**LAST_SPEC, "rules": {"gap_timeout": "4 hours", "idle_after": None}})
     visits.clear(run, "approve")
     wait_until(lambda: visits.tries(run)["approve"] > 1, 120, "an approval that asks again")
     visits.wait_for_plan(run)
     visits.answer(run, "Approve")
     assert visits.wait_for_end(run, 300) == "failed"
     assert visits.states(run)["carry_out"] == "failed"
-    assert (visits.platform.working_uid(), len(read_operations(visits.platform.home))) == (uid, operations)
+    assert (visits.platform.working_uid(), visits.count_operations()) == (uid, operations)
 
 
 def test_the_button_of_a_run_opens_the_proof_that_it_made(upgrading: Upgrading) -> None:
@@ -293,28 +272,20 @@ def test_the_button_of_a_run_opens_the_proof_that_it_made(upgrading: Upgrading) 
     browser.wait_for_text("unexplained")
     assert proof in str(browser.ask("location.href"))
     visits.see("page of a proof")
-    tokens = {READER: 200, STRANGER: 403}
-    for user, code in tokens.items():
-        cookie = {"Cookie": f"_token={visits.platform.token_of(user)}"}
-        assert httpx.get(f"{visits.address}{urlsplit(link).path}", headers=cookie, timeout=20).status_code == code, user
-    assert httpx.get(f"{visits.address}{urlsplit(link).path}", timeout=20).status_code == 401
+    page = f"{visits.address}{urlsplit(link).path}"
+    for user, code in {READER: 200, STRANGER: 403, "": 401}.items():
+        cookie = {"Cookie": f"_token={visits.platform.token_of(user)}"} if user else {}
+        assert httpx.get(page, headers=cookie, timeout=20).status_code == code, user
 
 
 def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
     visits = upgrading.of("visits")
-    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
     rules = {"gap_timeout": "3 hours", "idle_after": None}
     upgrades = {"window": ALWAYS, "policy": "apply", "replay": True, "canary": 1}
-    visits.write_spec({**spec, "rules": rules, "key_groups": 3, "upgrades": upgrades})
-    operations = len(read_operations(visits.platform.home))
+    visits.write_visits({**LAST_SPEC, "rules": rules, "key_groups": 3, "upgrades": upgrades})
+    operations = visits.count_operations()
     visits.platform.run_now("sessionizer.maintenance")
-
-    def done() -> bool:
-        records = read_operations(visits.platform.home)
-        return len(records) > operations and records[-1].outcome is Ending.DONE
-
-    wait_until(done, 600, "an upgrade that a window began")
-    record = read_operations(visits.platform.home)[-1]
+    record = visits.wait_for_upgrade(operations)
     assert record.by == f"policy apply, window {ALWAYS} (Airflow)"
     assert began_from_a_savepoint(visits, record)
     visits.feed(2 + len(EDITS))
@@ -331,29 +302,20 @@ class ListUser(Upgrading):
 
 def test_one_answer_begins_the_upgrades_of_a_list(upgrading: Upgrading) -> None:
     visits = upgrading.of("visits")
-    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
-    visits.write_spec({**spec, "rules": {"gap_timeout": "4 hours", "idle_after": None}, "key_groups": 3})
-    operations = len(read_operations(visits.platform.home))
+    visits.write_visits({**LAST_SPEC, "rules": {"gap_timeout": "4 hours", "idle_after": None}, "key_groups": 3})
+    operations = visits.count_operations()
     user = ListUser(upgrading.platform, upgrading.browser)
     run = user.platform.run_now(user.dag)
-    user.wait_for_plan(run)
-    user.browser.open(f"{user.address}/dags/{user.dag}/runs/{run}/tasks/approve/required_actions")
-    user.browser.wait_for_text("wave by wave")
-    assert "gap loosened" in user.browser.text()
+    assert "gap loosened" in user.open_plan(run, "wave by wave")
     user.see("list of upgrades")
-    assert user.click_answer(run) == "success"
+    assert user.answer_by_click(run) == "success"
     user.browser.open(f"{user.address}/streams-page/")
     user.browser.wait_for_text("Upgrades: 0 of 1 done")
     assert [line.split(maxsplit=1)[0] for line in user.browser.says(".wave li", "e.innerText")] in (["waits"], ["runs"])
-
-    def done() -> bool:
-        records = read_operations(visits.platform.home)
-        return len(records) > operations and records[-1].outcome is Ending.DONE
-
-    wait_until(done, 600, "an upgrade of the list")
+    record = visits.wait_for_upgrade(operations)
     user.browser.wait_for_text("Upgrades: 1 of 1 done", 300)
     user.see("waves")
-    assert read_operations(visits.platform.home)[-1].by.startswith("admin, ")
+    assert record.by.startswith("admin, ")
 
 
 def test_every_session_that_was_open_is_whole(upgrading: Upgrading) -> None:
@@ -361,7 +323,7 @@ def test_every_session_that_was_open_is_whole(upgrading: Upgrading) -> None:
     for stream in (platform, visits):
         uid = stream.wait_for_launch(other_than=None, seconds=60)
         stream.run_now(f"{stream.stream}.stop")
-        wait_until(partial(has_stopped, stream, uid), 120, "a stream that has stopped")
+        stream.wait_until_stopped(uid)
     platform.parts.stop_all()
     specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
     for stream in (platform, visits):

@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -20,8 +18,7 @@ from deltalake import write_deltalake
 from sessionizer.control.records.operation_record import Ending, read_operations
 from support.pages.browser import chromium
 from support.pages.page_user import BrowserUser, UpgradeForm
-from support.places import REPOSITORY
-from support.processes.live_airflow import Platform
+from support.processes.live_airflow import MAIN, OUR_DAGS, Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3_600)]
 
@@ -36,14 +33,13 @@ trigger_interval: 5 seconds
 key_groups: 2
 """
 AT_ONCE, FAILURES = 2, 2
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+SETTINGS = OUR_DAGS | {
+    "SESSIONIZER_APPLICATION": MAIN,
     "SESSIONIZER_STALE_LIMIT": "2 minutes",
     "SESSIONIZER_WATCH_LEASE": "5 minutes",
     "SESSIONIZER_APPROVAL_PATIENCE": "2 hours",
     "SESSIONIZER_UPGRADES_AT_ONCE": str(AT_ONCE),
     "SESSIONIZER_UPGRADES_STOP_AFTER": str(FAILURES),
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
 }
 WAITS, RUNS, DONE, FAILED = "waits", "runs", "done", "failed"
@@ -83,20 +79,17 @@ class ListUser(BrowserUser):
 
 @pytest.fixture(scope="module")
 def user(platform: Platform) -> Iterator[ListUser]:
-    feed = platform.installation.platform_home / "feed"
-    feed.mkdir()
-    (feed / "1.json").write_text(f'{{"k": "u1", "t": "{datetime.now(UTC).isoformat()}", "i": "e1"}}\n')
+    platform.bring("1", ["u1"])
     for name in STREAMS:
         platform.api.unpause(platform.of(name).dag)
     for name in STREAMS:
         platform.of(name).wait_for_driver(seconds=400)
-    specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
-    for name, wave in STREAMS.items():
-        rules = {"client_timeouts_table": f"lake/{name}"} if name in BAD else {"gap_timeout": "3 hours"}
-        spec = {**yaml.safe_load(SPEC.format(name=name)), "rules": rules, "upgrades": {"wave": wave}}
-        (specs / f"{name}.yaml").write_text(yaml.safe_dump(spec))
     with chromium() as browser:
         found = ListUser(platform, browser)
+        for name, wave in STREAMS.items():
+            rules = {"client_timeouts_table": f"lake/{name}"} if name in BAD else {"gap_timeout": "3 hours"}
+            spec = yaml.safe_load(SPEC.format(name=name))
+            found.write_spec({**spec, "rules": rules, "upgrades": {"wave": wave}}, name)
         found.log_in()
         yield found
 

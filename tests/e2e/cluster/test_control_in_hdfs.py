@@ -6,10 +6,8 @@ import sys
 import pytest
 
 from sessionizer.home.control_store import Store
-from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.cluster_stage import ClusterStage
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, nobody_sees_the_home
-from support.faults.airflow_faults import has_stopped, wait_for_pause
 from support.places import REPOSITORY
 from support.processes.hadoop import Yarn
 from support.processes.live_airflow import Platform
@@ -36,15 +34,15 @@ def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
     assert "clicks" in status(platform, clicks)
 
     platform.run_now(f"{platform.stream}.stop")
-    wait_until(lambda: has_stopped(platform, first), STOPPED_SECONDS, "the first driver to stop")
+    platform.wait_until_stopped(first, STOPPED_SECONDS)
     clicks.bring(2)
     platform.run_now(f"{platform.stream}.start")
     second = platform.wait_for_driver(other_than=first, seconds=DRIVER_SECONDS)
     clicks.wait_until_all_is_in()
 
     platform.mark_failed()
-    wait_for_pause(platform)
-    wait_until(lambda: has_stopped(platform, second), STOPPED_SECONDS, "the second driver to stop")
+    platform.wait_for_pause()
+    platform.wait_until_stopped(second, STOPPED_SECONDS)
     clicks.assert_exact()
 
 

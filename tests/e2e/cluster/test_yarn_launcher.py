@@ -26,11 +26,13 @@ from support.cluster.containers import (
     DRIVER_SECONDS,
     STOPPED_SECONDS,
     executors_see_no_control,
+    is_driver,
+    is_executor,
     states,
 )
 from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, supervisor_of
-from support.expected.driver_statuses import Heard, recorded, works
-from support.faults.airflow_faults import has_stopped, wait_for_pause
+from support.expected.driver_statuses import Heard, launched, recorded, works
+from support.places import known
 from support.processes.hadoop import Hdfs, Yarn
 from support.processes.live_airflow import Platform
 from support.processes.ports import eventually
@@ -38,9 +40,7 @@ from support.processes.ports import eventually
 
 def working(supervisor: Supervisor) -> str:
     eventually(lambda: works(supervisor.home))
-    launch = read_launch(supervisor.home)
-    assert launch is not None
-    return launch.uid
+    return launched(supervisor.home).uid
 
 
 def replaced(supervisor: Supervisor, uid: str) -> bool:
@@ -50,10 +50,7 @@ def replaced(supervisor: Supervisor, uid: str) -> bool:
 
 
 def pid_of(supervisor: Supervisor) -> int:
-    lease = read_lease(supervisor.home)
-    assert lease is not None
-    assert lease.pid is not None
-    return lease.pid
+    return known(known(read_lease(supervisor.home)).pid)
 
 
 def heard(supervisor: Supervisor, words: str) -> list[str]:
@@ -68,8 +65,7 @@ def test_a_driver_is_watched_killed_when_it_hangs_replaced_and_stopped(
 ) -> None:
     assert isinstance(supervisor.settle(), Adopt)
     uid = working(supervisor)
-    lease = read_lease(supervisor.home)
-    assert lease is not None
+    lease = known(read_lease(supervisor.home))
     assert (lease.host == DRIVERS_HOST) == site.apart, "whether somebody here can see its process"
     eventually(lambda: states(yarn, uid) == ["RUNNING"])
     assert supervisor.settle() == Adopt(uid, "RUNNING")
@@ -96,7 +92,7 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     eventually(lambda: replaced(supervisor, uid))
     assert "exited with status 137" in recorded(supervisor.home).last_failure
     second = working(supervisor)
-    launched = read_launch(supervisor.home)
+    launch = read_launch(supervisor.home)
     yarn.resource_manager.kill()
     os.kill(pid_of(supervisor), signal.SIGSTOP)
     eventually(lambda: look_at(supervisor.home, PATIENT_ENOUGH).call)
@@ -105,7 +101,7 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     assert f"curl -X GET http://{yarn.web}/ws/v1/cluster/apps" in warning
     assert "Connection refused" in warning
     yarn.start()
-    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=second, launch=launched))
+    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=second, launch=launch))
     assert states(yarn, second) == ["KILLED"]
 
 
@@ -122,20 +118,20 @@ def test_a_stream_lives_in_yarn_and_hdfs_as_on_one_machine(
     assert states(running_yarn, first) == ["RUNNING"]
 
     platform.clear()
-    wait_until(lambda: has_stopped(platform, first), STOPPED_SECONDS, "the first driver to stop")
+    platform.wait_until_stopped(first, STOPPED_SECONDS)
     clicks.bring(2)  # a driver that has nothing to do has no batch to show
     second = platform.wait_for_driver(other_than=first, seconds=DRIVER_SECONDS)
     clicks.wait_until_all_is_in()
 
     platform.run_now(f"{platform.stream}.stop")
-    wait_until(lambda: has_stopped(platform, second), STOPPED_SECONDS, "the second driver to stop")
+    platform.wait_until_stopped(second, STOPPED_SECONDS)
     wait_until(lambda: states(running_yarn, second) == ["FINISHED"], STOPPED_SECONDS, "the end of the application")
 
     platform.run_now(f"{platform.stream}.start")
     third = platform.wait_for_launch(other_than=second, seconds=STOPPED_SECONDS)
     platform.mark_failed()  # also of one that has only just been submitted
-    wait_for_pause(platform)
-    wait_until(lambda: has_stopped(platform, third), DRIVER_SECONDS, "the third driver to stop")
+    platform.wait_for_pause()
+    platform.wait_until_stopped(third, DRIVER_SECONDS)
     clicks.assert_exact()
 
 
@@ -147,8 +143,7 @@ def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage
         home = supervisor.home
         supervisor.settle()
         wait_until(lambda: works(home), DRIVER_SECONDS, "a driver that works")
-        launch = read_launch(home)
-        assert launch is not None
+        launch = launched(home)
         executors_see_no_control(clicks.stage.home, running_yarn)
         clicks.wait_until_all_is_in()
         adopted = supervisor.settle()
@@ -157,9 +152,7 @@ def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage
         write_desired(home, DesiredState.STOPPED, by="a test", why="")
         assert isinstance(supervisor.settle(), StandBy)
         wait_until(lambda: states(running_yarn, launch.uid) == ["FINISHED"], STOPPED_SECONDS, "its application's end")
-        ended = EXIT_FILE.of(home, launch.uid).read()
-        assert ended is not None
-        assert ended.outcome is ExitOutcome.STOPPED
+        assert known(EXIT_FILE.of(home, launch.uid).read()).outcome is ExitOutcome.STOPPED
     clicks.assert_exact()
 
 
@@ -167,8 +160,7 @@ def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage
 def test_a_driver_in_a_full_queue_is_taken_out_of_it(supervisor: Supervisor, yarn: Yarn) -> None:
     yarn.node_manager.kill()
     supervisor.settle()
-    launch = read_launch(supervisor.home)
-    assert launch is not None
+    launch = launched(supervisor.home)
     uid = launch.uid
     wait_until(lambda: states(yarn, uid) == ["ACCEPTED"], STOPPED_SECONDS, "the application in its queue")
     seen = supervisor.drivers.launcher.look_for(DriverTraces(uid=uid, launch=launch))
@@ -177,31 +169,18 @@ def test_a_driver_in_a_full_queue_is_taken_out_of_it(supervisor: Supervisor, yar
     assert states(yarn, uid) == ["KILLED"]
 
 
-AWAY_SECONDS = 60.0
-
-
 @dataclass(frozen=True)
 class Cluster:
     hdfs: Hdfs
     yarn: Yarn
 
-    def processes(self, main_class: str) -> list[psutil.Process]:
-        return [found for found in self.yarn.processes() if is_jvm_of(main_class, found)]
-
     def drivers(self) -> list[psutil.Process]:
-        return self.processes("org.apache.spark.deploy.yarn.ApplicationMaster")
+        return [found for found in self.yarn.processes() if is_driver(found)]
 
     def has_one_driver(self) -> bool:
         """For YARN, and of those that run: a node that was given up may have kept one."""
         running = (self.yarn.asked("apps?states=RUNNING").get("apps") or {}).get("app", [])
         return (len(running), len(self.drivers())) == (1, 1)
-
-
-def is_jvm_of(main_class: str, process: psutil.Process) -> bool:
-    try:
-        return process.name() == "java" and main_class in process.cmdline()
-    except psutil.Error:  # it has just ended
-        return False
 
 
 def kill_drivers_container(cluster: Cluster) -> None:
@@ -218,7 +197,7 @@ def restart_node_manager(cluster: Cluster) -> None:
 
 
 def kill_executor(cluster: Cluster) -> None:
-    executors = cluster.processes("org.apache.spark.executor.YarnCoarseGrainedExecutorBackend")
+    executors = [found for found in cluster.yarn.processes() if is_executor(found)]
     assert executors
     for executor in executors:
         executor.kill()
@@ -226,13 +205,13 @@ def kill_executor(cluster: Cluster) -> None:
 
 def hdfs_away(cluster: Cluster) -> None:
     cluster.hdfs.kill()
-    time.sleep(AWAY_SECONDS)
+    time.sleep(60)
     cluster.hdfs.start()
 
 
 def resource_manager_away(cluster: Cluster) -> None:
     cluster.yarn.resource_manager.kill()
-    time.sleep(AWAY_SECONDS)
+    time.sleep(60)
     cluster.yarn.start()
 
 
@@ -247,7 +226,7 @@ FAULTS: dict[str, tuple[Callable[[Cluster], None], bool | None]] = {
 
 
 @pytest.fixture
-def working_of_faults_in_yarn(platform: Platform, clicks: ClusterStage) -> Platform:
+def stream(platform: Platform, clicks: ClusterStage) -> Platform:
     """The stream, at work: a driver that has nothing to do has no batch to show."""
     if read_desired(platform.home).state is DesiredState.STOPPED:
         platform.run_now(f"{platform.stream}.start")
@@ -261,31 +240,29 @@ def working_of_faults_in_yarn(platform: Platform, clicks: ClusterStage) -> Platf
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_stream_goes_on_after(
-    fault: str, working_of_faults_in_yarn: Platform, clicks: ClusterStage, running_hdfs: Hdfs, running_yarn: Yarn
+    fault: str, stream: Platform, clicks: ClusterStage, running_hdfs: Hdfs, running_yarn: Yarn
 ) -> None:
     inflict, same_driver = FAULTS[fault]
-    uid = working_of_faults_in_yarn.wait_for_driver(seconds=DRIVER_SECONDS)
+    uid = stream.wait_for_driver(seconds=DRIVER_SECONDS)
     clicks.bring(1)
     cluster = Cluster(running_hdfs, running_yarn)
     inflict(cluster)
     clicks.bring(1)
     if same_driver is False:
-        working_of_faults_in_yarn.wait_for_driver(other_than=uid, seconds=DRIVER_SECONDS)
+        stream.wait_for_driver(other_than=uid, seconds=DRIVER_SECONDS)
     clicks.wait_until_all_is_in()
     if same_driver:
-        assert working_of_faults_in_yarn.working_uid() == uid
+        assert stream.working_uid() == uid
     wait_until(cluster.has_one_driver, 120, "one driver, and no other")
 
 
 @pytest.mark.long
-def test_of_all_that_came_nothing_is_lost_and_nothing_is_there_twice(
-    working_of_faults_in_yarn: Platform, clicks: ClusterStage
-) -> None:
+def test_of_all_that_came_nothing_is_lost_and_nothing_is_there_twice(stream: Platform, clicks: ClusterStage) -> None:
     """After all the faults that ran before."""
-    uid = working_of_faults_in_yarn.wait_for_driver(seconds=DRIVER_SECONDS)
-    working_of_faults_in_yarn.mark_failed()
-    wait_for_pause(working_of_faults_in_yarn)
-    wait_until(lambda: has_stopped(working_of_faults_in_yarn, uid), DRIVER_SECONDS, "the driver to stop")
+    uid = stream.wait_for_driver(seconds=DRIVER_SECONDS)
+    stream.mark_failed()
+    stream.wait_for_pause()
+    stream.wait_until_stopped(uid, DRIVER_SECONDS)
     clicks.assert_exact()
 
 

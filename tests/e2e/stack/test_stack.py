@@ -5,11 +5,9 @@ follow the stream in order, in two stacks one after another.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +22,9 @@ from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.containers import CONTROL, DATA, ContainerStack
 from support.expected.landed import assert_landed
-from support.faults.airflow_faults import has_stopped
 from support.pages.browser import chromium
-from support.pages.page_user import OperateForm
+from support.pages.page_user import PICTURES, OperateForm
+from support.places import known
 from support.processes.live_airflow import Platform, tolerant
 from support.processes.ports import free_ports
 from support.streams.click_files import known_rows
@@ -41,8 +39,6 @@ STEP = 150
 ROWS = known_rows(7 * STEP)
 BEFORE_ALL_OF_IT = "before all of it"
 READ_WITHIN_S, ANSWERED_WITHIN_S = 600, 600
-PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
-"""Where a page is kept as a person saw it. None: nowhere."""
 
 
 @dataclass
@@ -87,8 +83,7 @@ class Stacked:
         found: list[tuple[Any, int | None]] = []
         for record in read_operations(self.platform.home):
             # an upgrade carries over the savepoint that it makes itself
-            manifest = saved[record.savepoint or f"{record.verb}-{record.id}"]
-            assert manifest is not None
+            manifest = known(saved[record.savepoint or f"{record.verb}-{record.id}"])
             found.append((home.checkpoint(record.lineage_from), manifest.batch_id))
         return [*found, (self.stage.checkpoint, None)]
 
@@ -193,9 +188,7 @@ def test_down_and_up_again_it_goes_on(stacked: Stacked) -> None:
 def test_the_tables_come_out_as_they_must(stacked: Stacked) -> None:
     platform = stacked.platform
     stacked.feed()
-    uid = platform.wait_for_driver()
-    platform.run_now("clicks.stop")
-    wait_until(lambda: has_stopped(platform, uid), 300, "a stream that has stopped")
+    platform.stop(300)
     platform.api.set_paused(platform.dag, paused=True)
     write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
     stacked.stack.run_in("scheduler", "sessionizer", "run", "clicks", "--until", "drained")

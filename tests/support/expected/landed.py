@@ -19,7 +19,10 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.roots import DataPath, uri_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.state.lineages.origin import origins_of, path_to
 from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS, RowKind
 from sessionizer_demo.feed.traffic.events import ClickEvent
@@ -59,6 +62,22 @@ def assert_moved_as_defined(stage: Stage, files: ClickFiles, before: str) -> Non
     lineages = stage.stream_home.checkpoint(before), stage.checkpoint
     then, (_, *since) = (CheckpointLog(checkpoint).committed() for checkpoint in lineages)  # the first one is a seed
     assert_landed(stage, batches_of([*then, *since], files), [row for name in sorted(files) for row in files[name]])
+
+
+def batches_on_path(home: StreamHome) -> list[MicroBatch]:
+    """The batches that led to what is open now. The first of a lineage that began with a state brought that alone."""
+    found: list[MicroBatch] = []
+    active = active_lineage(home)
+    for number, segment in enumerate(path_to(active, None, origins_of(home)) if active else ()):
+        committed = CheckpointLog(home.checkpoint(segment.lineage)).committed()[bool(number) :]
+        found += [batch for batch in committed if segment.until is None or batch.batch_id <= segment.until]
+    return found
+
+
+def assert_path_as_defined(stage: Stage, files: ClickFiles) -> None:
+    """As ``assert_as_defined``, of a stream that was moved: its batches are those on the path of its lineage."""
+    rows = [row for name in sorted(files) for row in files[name]]
+    assert_landed(stage, batches_of(batches_on_path(stage.stream_home), files), rows)
 
 
 def batches_of(

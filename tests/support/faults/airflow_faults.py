@@ -10,15 +10,14 @@ from random import Random
 import psutil  # type: ignore[import-untyped]
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
-from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
+from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
+from support.places import known
 from support.processes.live_airflow import TASK, Platform, tolerant
+from support.processes.ports import eventually
 
-API_AWAY_SECONDS = 10.0
-CATCH_SECONDS = 120.0
 STOPPED_SECONDS = 60.0
-BATCHES_WHILE_PAUSED = 10
 
 
 @dataclass(frozen=True)
@@ -30,34 +29,24 @@ class Fault:
 
 
 def kill_driver(platform: Platform) -> None:
-    launch = read_launch(platform.home)
-    assert launch is not None
-    assert launch.pid is not None
-    os.killpg(launch.pid, signal.SIGKILL)
+    os.killpg(known(known(read_launch(platform.home)).pid), signal.SIGKILL)
 
 
 def freeze_driver(platform: Platform) -> None:
-    lease = platform.look().lease
-    assert lease is not None
-    assert lease.pid is not None
-    os.kill(lease.pid, signal.SIGSTOP)
+    os.kill(known(known(platform.look().lease).pid), signal.SIGSTOP)
 
 
-def restart(part: str) -> Fault:
+def restart(part: str, away_s: float = 0) -> Fault:
     def inflict(platform: Platform) -> None:
         platform.parts.kill(part)
+        time.sleep(away_s)
         platform.parts.start(part)
 
     return Fault(inflict, same_driver=True)
 
 
 def api_away(seconds: float) -> Fault:
-    def inflict(platform: Platform) -> None:
-        platform.parts.kill("api-server")
-        time.sleep(seconds)
-        platform.parts.start("api-server")
-
-    return Fault(inflict, same_driver=True)
+    return restart("api-server", seconds)
 
 
 def kill_all_of_airflow(platform: Platform) -> None:
@@ -67,23 +56,15 @@ def kill_all_of_airflow(platform: Platform) -> None:
 
 def kill_task(platform: Platform) -> None:
     """The process in which a worker runs the task; if there is none, that of the next watch as soon as it is there."""
-    caught = catch_task(platform)
-    caught.kill()
+    found: list[psutil.Process] = []
 
+    def is_caught() -> bool:
+        scheduler = psutil.Process(platform.parts.running["scheduler"].pid)
+        found.extend(process for process in scheduler.children(recursive=True) if is_of(platform, process))
+        return bool(found)
 
-def catch_task(platform: Platform) -> psutil.Process:
-    deadline = time.monotonic() + CATCH_SECONDS
-    while time.monotonic() < deadline:
-        for process in task_processes(platform):
-            if is_of(platform, process):
-                return process
-        time.sleep(0.05)
-    raise AssertionError("no worker has run the task")
-
-
-def task_processes(platform: Platform) -> list[psutil.Process]:
-    scheduler = psutil.Process(platform.parts.running["scheduler"].pid)
-    return [process for process in scheduler.children(recursive=True) if task_of(process)]
+    eventually(is_caught, 120, "a worker that runs the task")
+    found[0].kill()
 
 
 def task_of(process: psutil.Process) -> str | None:
@@ -103,27 +84,23 @@ def is_of(platform: Platform, process: psutil.Process) -> bool:
 def mark_failed_then_start(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.mark_failed()
-    wait_for_pause(platform)
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
+    platform.wait_for_pause()
+    platform.wait_until_stopped(uid, STOPPED_SECONDS)
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, 10, "what people want")
     platform.run_now(f"{platform.stream}.start")
     platform.api.unpause(platform.dag)
 
 
-def wait_for_pause(platform: Platform) -> None:
-    wait_until(platform.is_paused, 60, "the DAG to pause itself")
-
-
 def clear(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.clear()
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
+    platform.wait_until_stopped(uid, STOPPED_SECONDS)
 
 
 def pause_for_a_while(platform: Platform) -> None:
     platform.api.set_paused(platform.dag, paused=True)
     before = batches(platform)
-    wait_until(lambda: batches(platform) >= before + BATCHES_WHILE_PAUSED, 60, "the driver to work on")
+    wait_until(lambda: batches(platform) >= before + 10, 60, "the driver to work on")
     platform.api.unpause(platform.dag)
 
 
@@ -132,18 +109,13 @@ def batches(platform: Platform) -> int:
     return -1 if beat is None or beat.batch_id is None else beat.batch_id
 
 
-def has_stopped(platform: Platform, uid: str) -> bool:
-    record = EXIT_FILE.of(platform.home, uid).read()
-    return record is not None and record.outcome is ExitOutcome.STOPPED
-
-
 FAULTS = {
     "kill the driver": Fault(kill_driver, same_driver=False),
     "freeze the driver": Fault(freeze_driver, same_driver=False),
     "kill the triggerer": restart("triggerer"),
     "kill the scheduler": restart("scheduler"),
     "kill the DAG processor": restart("dag-processor"),
-    "kill the API server": api_away(API_AWAY_SECONDS),
+    "kill the API server": api_away(10),
     "kill the task": Fault(kill_task, same_driver=True),
     "kill all of Airflow": Fault(kill_all_of_airflow, same_driver=True),
     "mark failed, then start": Fault(mark_failed_then_start, same_driver=False),

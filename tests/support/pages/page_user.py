@@ -1,7 +1,7 @@
 """The forms of `sessionizer.operate` and `sessionizer.upgrade`, as a user fills them in, through Airflow's API."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +9,10 @@ from typing import Any, ClassVar
 
 import yaml
 
-from sessionizer.state.lineages.origin import origins_of
 from sessionizer_demo.local_airflow.api import wait_until
-from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_path_as_defined, batches_on_path
 from support.pages.browser import Browser, chromium
-from support.places import REPOSITORY
-from support.processes.live_airflow import Platform, tolerant
+from support.processes.live_airflow import DRIVEN, OUR_DAGS, Platform, template_of, tolerant
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -33,22 +31,17 @@ class OperateForm:
         return str(self.platform.api.call("POST", f"/api/v2/dags/{self.dag}/dagRuns", body)["dag_run_id"])
 
     def states(self, run: str) -> dict[str, str]:
-        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances"
-        return {task["task_id"]: task["state"] for task in self.platform.api.call("GET", path)["task_instances"]}
+        return self.platform.states(self.dag, run)
 
     def unskipped(self, run: str) -> dict[str, str]:
         """Return the states of the tasks that were not skipped. The form has a task for each verb, and one runs."""
         return {task: state for task, state in self.states(run).items() if state != "skipped"}
 
     def tries(self, run: str) -> dict[str, int]:
-        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances"
-        return {task["task_id"]: task["try_number"] for task in self.platform.api.call("GET", path)["task_instances"]}
+        return {task["task_id"]: task["try_number"] for task in self.platform.tasks(self.dag, run)}
 
     def note(self, run: str) -> str:
-        return str(self.platform.api.call("GET", f"/api/v2/dags/{self.dag}/dagRuns/{run}")["note"])
-
-    def state(self, run: str) -> str:
-        return str(self.platform.api.call("GET", f"/api/v2/dags/{self.dag}/dagRuns/{run}")["state"])
+        return str(self.platform.run(self.dag, run)["note"])
 
     def wait_for_plan(self, run: str) -> dict[str, Any]:
         """What is shown to whoever approves."""
@@ -61,41 +54,40 @@ class OperateForm:
 
     def answer(self, run: str, option: str) -> None:
         """As a person does, who reads first: Airflow loses an answer while it has not noted that the task waits."""
-        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+        self.wait_until_noted(run)
         self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
 
-    def _is_noted_to_wait(self, run: str) -> bool:
-        log = (self.platform.installation.logs / "scheduler.log").read_text(errors="replace")
+    def wait_until_noted(self, run: str) -> None:
         ended = f"TaskInstance Finished: dag_id={self.dag}, task_id=approve, run_id={run},"
-        return log.count(ended) >= self.tries(run)["approve"]
+
+        def is_noted() -> bool:
+            log = (self.platform.installation.logs / "scheduler.log").read_text(errors="replace")
+            return log.count(ended) >= self.tries(run)["approve"]
+
+        wait_until(tolerant(is_noted), 60, "a scheduler that knows that the plan waits")
 
     def wait_for_end(self, run: str, seconds: float = 240) -> str:
-        wait_until(tolerant(lambda: self.state(run) in {"success", "failed"}), seconds, f"the end of {run}")
-        return self.state(run)
+        return self.platform.wait_for_end(self.dag, run, seconds)
 
     def clear(self, run: str, *tasks: str) -> None:
-        cleared = {"dry_run": False, "task_ids": tasks, "only_failed": False, "reset_dag_runs": True}
-        self.platform.api.call("POST", f"/api/v2/dags/{self.dag}/clearTaskInstances", {**cleared, "dag_run_id": run})
+        self.platform.clear_tasks(self.dag, run, *tasks)
 
     def errors(self, run: str, task: str) -> list[str]:
-        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{task}/logs/1?full_content=true"
-        content = self.platform.api.call("GET", path)["content"]
-        return [" ".join(str(line["event"]).split()) for line in content if line.get("level") == "error"]
+        return self.platform.lines_of(self.dag, run, f"{task}/logs/1", at={"error"})
 
 
 PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
 """Where the pages are kept as a person saw them. None: nowhere."""
 CLICKS = clicks_spec(idle_after=None)
-PAGE_SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
-PAGE_SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_STALE_LIMIT": "60 seconds",
-    "SESSIONIZER_WATCH_LEASE": "2 minutes",
-    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
-    "SESSIONIZER_APPROVERS": "admin",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op,vic:viewer",
-}
+PAGE_SPEC = template_of(CLICKS)
+PAGE_SETTINGS = (
+    DRIVEN
+    | OUR_DAGS
+    | {
+        "SESSIONIZER_APPROVERS": "admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op,vic:viewer",
+    }
+)
 """Settings of an Airflow that drives ``clicks`` by ``PAGE_SPEC``, with users of three roles."""
 
 
@@ -113,6 +105,23 @@ class BrowserUser(OperateForm):
     def see(self, picture: str) -> None:
         if PICTURES is not None and picture:
             self.browser.picture(PICTURES / f"{picture.replace(' ', '-')}.png")
+
+    def open_plan(self, run: str, text: str) -> str:
+        """Open the page of the approval once it has the ``text``. Returns what it says."""
+        self.wait_for_plan(run)
+        self.browser.open(f"{self.address}/dags/{self.dag}/runs/{run}/tasks/approve/required_actions")
+        self.browser.wait_for_text(text)
+        return self.browser.text()
+
+    def answer_by_click(self, run: str, answer: str = "Approve", seconds: float = 900) -> str:
+        """Answer on the page, and return the state in which the run ends."""
+        self.wait_until_noted(run)
+        self.browser.click("button", answer)
+        return self.wait_for_end(run, seconds)
+
+    def write_spec(self, spec: Mapping[str, Any], name: str = "clicks") -> None:
+        specs = Path(self.platform.installation.settings["SESSIONIZER_STREAMS"])
+        (specs / f"{name}.yaml").write_text(yaml.safe_dump({**spec, "name": name}, sort_keys=False))
 
 
 class UpgradeForm(OperateForm):
@@ -158,9 +167,8 @@ class PageUser(BrowserUser):
         """Wait until the newest card has a plan that can be answered. Return what the card says."""
         self.browser.wait_for_text("approve: waits for you", 300)
         run = self.newest_run
-        form = (UpgradeForm if run["dag_id"] == UpgradeForm.dag else OperateForm)(self.platform)
-        noted = tolerant(lambda: form._is_noted_to_wait(run["dag_run_id"]))
-        wait_until(noted, 60, "a scheduler that knows that the plan waits")
+        form = UpgradeForm if run["dag_id"] == UpgradeForm.dag else OperateForm
+        form(self.platform).wait_until_noted(run["dag_run_id"])
         enabled = "e.querySelector('.plan button.primary')?.disabled === false"
         # the newest card is in the dialog, or the first: an older one below it may have its buttons earlier
 
@@ -191,19 +199,22 @@ class PageUser(BrowserUser):
         return max((run for dag in dags for run in self.platform.runs(dag)), key=lambda run: str(run["run_after"]))
 
     def feed(self, count: int) -> None:
-        for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
-            (self.waiting / name).rename(self.stage.feed / name)
-        there = {file.name for file in self.stage.feed.glob("*.json")}
-        wait_until(lambda: there <= self.names_read(), 300, "a stream that has read its files")
+        feed_stage(self.stage, self.waiting, count)
 
-    def names_read(self) -> set[str]:
-        home = self.platform.home
-        found = [CheckpointLog(home.checkpoint(lineage)).committed() for lineage in origins_of(home)]
-        return {name for batches in found for batch in batches for name in batch.files}
+    def assert_exact(self) -> None:
+        assert_path_as_defined(self.stage, self.files)
 
-    def write_spec(self, spec: dict[str, Any]) -> None:
-        specs = Path(self.platform.installation.settings["SESSIONIZER_STREAMS"])
-        (specs / "clicks.yaml").write_text(yaml.safe_dump({**spec, "name": "clicks"}, sort_keys=False))
+
+def feed_stage(stage: Stage, waiting: Path, count: int) -> None:
+    """Bring so many of the waiting files, and wait until the active lineage, or its path, has read all there are."""
+    for name in sorted(file.name for file in waiting.glob("*.json"))[:count]:
+        (waiting / name).rename(stage.feed / name)
+    there = {file.name for file in stage.feed.glob("*.json")}
+
+    def are_read() -> bool:
+        return there <= {name for batch in batches_on_path(stage.stream_home) for name in batch.files}
+
+    wait_until(are_read, 300, "a stream that has read its files")
 
 
 @contextmanager
