@@ -6,7 +6,7 @@ The texts of a driver's output are those of the pinned Spark.
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sessionizer.errors import RetryEffect
 
@@ -33,22 +33,16 @@ class Cause:
 
 TERMINAL, TRANSIENT, UNCLEAR = RetryEffect
 
-_COMMAND: Final = re.compile(r"`sessionizer [^`]*`")
-_NAMELESS: Final = "…"
-"""Place of the stream's name in a command of a remedy."""
-
 
 def name_stream(remedy: str, stream: str) -> str:
-    """Return the ``remedy`` with its commands as they are typed for ``stream``."""
-    return _COMMAND.sub(lambda command: command[0].replace(_NAMELESS, stream, 1), remedy)
+    """Return the ``remedy`` with its commands as they are typed for ``stream``, in place of the ellipsis."""
+    return re.sub(r"`sessionizer [^`]*`", lambda command: command[0].replace("…", stream, 1), remedy)
 
 
 KILLED: Final = Cause(
-    "killed",
-    "it left no exit record",
-    UNCLEAR,
+    "killed", "it left no exit record", UNCLEAR,
     "find out what ended it: the machine's out-of-memory killer, a user, or a reboot",
-)
+)  # fmt: skip
 HUNG: Final = Cause("hung", "it was silent", UNCLEAR, "look in its log at the time when its heartbeats ended")
 NO_PROGRESS: Final = Cause(
     "no_progress", "its batch made no progress", UNCLEAR,
@@ -147,8 +141,7 @@ START_CAUSES: Final = tuple(each for each in [*vars().values()] if isinstance(ea
 """Causes that keep a driver from starting. An earlier one explains a later one."""
 
 
-@dataclass(frozen=True)
-class StartProblem:
+class StartProblem(NamedTuple):
     """The ``cause`` that kept a driver from starting, and what the output says of it in words."""
 
     cause: Cause

@@ -74,11 +74,7 @@ QUERY_CAUSES: Final = (
         "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory), or make batches smaller "
         "(source.options)",
         signs=("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), deep=True,
-        classes=(
-            *_loading(
-                "HDFS_STORE_PROVIDER_OUT_OF_MEMORY", "ROCKSDB_STORE_PROVIDER_OUT_OF_MEMORY",
-            ),
-        ),
+        classes=_loading("HDFS_STORE_PROVIDER_OUT_OF_MEMORY", "ROCKSDB_STORE_PROVIDER_OUT_OF_MEMORY"),
     ),
     QueryCause(
         WORKER_LATE, "a Python worker did not come up in time", TRANSIENT,
@@ -173,9 +169,7 @@ QUERY_CAUSES: Final = (
         "undo the change of Spark's version or settings, because the state was written with the earlier ones",
         signs=("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"), is_general=True,
         classes=(
-            *_loading(
-                "INVALID_CHANGE_LOG_READER_VERSION", "INVALID_CHANGE_LOG_WRITER_VERSION",
-            ),
+            *_loading("INVALID_CHANGE_LOG_READER_VERSION", "INVALID_CHANGE_LOG_WRITER_VERSION"),
             "STATE_STORE_CANNOT_CREATE_COLUMN_FAMILY_WITH_RESERVED_CHARS",
             "STATE_STORE_CANNOT_USE_COLUMN_FAMILY_WITH_INVALID_NAME", "STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED",
             "STATE_STORE_HANDLE_NOT_INITIALIZED", "STATE_STORE_INCORRECT_NUM_ORDERING_COLS_FOR_RANGE_SCAN",
@@ -199,9 +193,7 @@ QUERY_CAUSES: Final = (
             "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT", "DELTA_UNSUPPORTED_COLUMN_MAPPING_SCHEMA_CHANGE",
         ), is_general=True,
         classes=(
-            *_loading(
-                "KEY_ROW_FORMAT_VALIDATION_FAILURE", "VALUE_ROW_FORMAT_VALIDATION_FAILURE",
-            ),
+            *_loading("KEY_ROW_FORMAT_VALIDATION_FAILURE", "VALUE_ROW_FORMAT_VALIDATION_FAILURE"),
             "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE", "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
             "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE", "STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE",
             "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
@@ -325,18 +317,14 @@ ERROR_CAUSES: Final = tuple(
 )
 """Causes by the name of the error's class, for a driver that had no query yet."""
 CAUSES: Final = {cause.name: cause for cause in (*QUERY_CAUSES, *ERROR_CAUSES, *START_CAUSES, *PROCESS_CAUSES, SYSTEM)}
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_DISK_FULL_SIGNS: Final = ("No space left on device", "Disk quota exceeded")
 
 
 def cause_of(name: str | None, message: str = "", *, terminal: bool = False) -> Cause:
     """Return the cause for the name in an exit record or of an error's class. ``terminal`` decides if it is unknown."""
-    if name == "UnwritablePath" and any(sign in message for sign in _DISK_FULL_SIGNS):
+    if name == "UnwritablePath" and ("No space left on device" in message or "Disk quota exceeded" in message):
         return CAUSES["disk_full"]
-    known = CAUSES.get(name or "")
-    if known is not None:
-        return known
-    return Cause(name or "unknown", "", TERMINAL, TerminalError.remedy) if terminal else CAUSES["unknown"]
+    other = Cause(name or UNKNOWN, "", TERMINAL, TerminalError.remedy) if terminal else CAUSES[UNKNOWN]
+    return CAUSES.get(name or "", other)
 
 
 def cause_of_error(error: SessionizerError | OSError) -> Cause:
@@ -346,7 +334,7 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
     """
     if isinstance(error, OSError):
         # A refusal by the system concerns the machine: disk space, memory, open files.
-        return CAUSES["disk_full"] if error.errno in _NO_ROOM else SYSTEM
+        return CAUSES["disk_full"] if error.errno in {errno.ENOSPC, errno.EDQUOT} else SYSTEM
     if isinstance(error, StoreUnreachable):
         return CAUSES[error.cause]
     if isinstance(error, QueryFailed | QueryInterrupted):

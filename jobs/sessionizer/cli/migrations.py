@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,7 +85,7 @@ def check(
         typer.echo(told)
         return
     preview = _preview(where, spec, pending, at.master)
-    for line in [json.dumps(preview.to_json())] if at.as_json else preview.lines():
+    for line in [json.dumps(asdict(preview))] if at.as_json else preview.lines():
         typer.echo(line)
 
 

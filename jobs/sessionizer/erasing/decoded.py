@@ -62,10 +62,6 @@ class Numbers(StrEnum):
     """A key is a text in each table and state."""
 
 
-_FREE: Final = (".log", ".html", ".txt")
-"""Ends of the names of files with sentences, which quote nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Bytes of a file after some decoders, which ``way`` names. ``problem``: why the last decoder failed.
@@ -90,7 +86,8 @@ _Decoder = tuple[str, Callable[[bytes], bool], Callable[[bytes], _Layers]]
 def decode_layers(content: bytes, name: str, way: str = "") -> Iterator[Piece]:
     """Yield the content of a file called ``name`` as it is, and each layer that a decoder finds in it."""
     is_text = BETWEEN not in content
-    numbers = Numbers.IN_QUOTES if is_text and not name.endswith(_FREE) else Numbers.ANYWHERE
+    quotes = is_text and not name.endswith((".log", ".html", ".txt"))  # these have sentences, which quote nothing
+    numbers = Numbers.IN_QUOTES if quotes else Numbers.ANYWHERE
     yield Piece(way or RAW, content, is_text=is_text, numbers=numbers)
     found = next((each for each in _DECODERS if each[1](content)), None)
     if found is not None:
@@ -188,13 +185,13 @@ def _begins(magic: bytes, at: int = 0) -> Callable[[bytes], bool]:
     return lambda content: content.startswith(magic, at)
 
 
+def _read_sst(content: bytes) -> _Layers:
+    yield from ((each, "block") for each in table_blocks(content))
+
+
 _DECODERS: Final[list[_Decoder]] = [
     ("parquet", _begins(b"PAR1"), _read_parquet),
-    (
-        "sst",
-        lambda content: content.endswith(SST_MAGIC),
-        lambda table: ((each, "block") for each in table_blocks(table)),
-    ),
+    ("sst", lambda content: content.endswith(SST_MAGIC), _read_sst),
     ("zip", _begins(b"PK\x03\x04"), _read_zip),
     ("gzip", _begins(b"\x1f\x8b\x08"), _stream(gzip.decompress)),
     ("zstd", _begins(b"\x28\xb5\x2f\xfd"), _arrow_stream("zstd")),

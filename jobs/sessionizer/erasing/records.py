@@ -79,11 +79,8 @@ def find_left(home: StreamHome, values: Sequence[str], elsewhere: Iterable[DataP
         place = f"{each.root}/{each.file}"
         name, found = place.removeprefix(control), each
         if name != place and not (name.startswith(_WITH_KEYS) or name.endswith(f"/{ANNOUNCED_TIMEOUTS}")):
-            found = replace(each, counts={text: n for text, n in each.counts.items() if not _is_plain(text)})
+            # a value of letters or digits may be a word of a record, such as a state or a batch
+            others = {text: n for text, n in each.counts.items() if not (text.isdecimal() or text.isalpha())}
+            found = replace(each, counts=others)
         if found.counts or found.unreadable:
             yield found
-
-
-def _is_plain(value: str) -> bool:
-    """Whether a ``value`` may be a word of a record, such as a state or a batch."""
-    return value.isdecimal() or value.isalpha()

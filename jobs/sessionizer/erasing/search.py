@@ -1,13 +1,11 @@
 """Search for values, such as the keys of a user, in every file of folders, decoded and as it is.
 
 An occurrence is a value as a whole token: no letter, digit or ``_`` stands before or after it. A letter that JSON or a
-URL escapes counts as none. In bytes that are no
-text, its own length may stand before it, and then the next field may follow at once. A value may be written as JSON,
-HTML or a URL writes it. Delta cuts texts in its statistics to 32 characters, so those of a longer value count, too.
-
-A value of digits is no number of a record, a log of Delta or a column: there it is in quotes, or a text.
-
-A value below six bytes is looked for in texts and decoded columns only, because other bytes have it by chance.
+URL escapes counts as none. In bytes that are no text, its own length may stand before it, and then the next field may
+follow at once. A value may be written as JSON, HTML or a URL writes it. Delta cuts texts in its statistics to 32
+characters, so those of a longer value count, too. A value of digits is no number of a record, a log of Delta or a
+column: there it is in quotes, or a text. A value below six bytes is looked for in texts and decoded columns only,
+because other bytes have it by chance.
 
 The time is linear in the bytes, whatever the number of values: the first or last eight bytes of each value are looked
 up at all places of a piece at once, and only a hit is compared.
@@ -83,8 +81,8 @@ def search(roots: Sequence[DataPath], values: Sequence[str]) -> Iterator[Occurre
 
 def _search_file(root: DataPath, name: str, problem: str | None, wanted: Wanted) -> Iterator[Occurrences]:
     place = uri_of(root)
-    named = wanted.count(Piece(NAME, name.encode(errors="surrogateescape"), is_text=True, numbers=Numbers.NOWHERE))
-    if named:
+    written = name.encode(errors="surrogateescape")
+    if named := wanted.count(Piece(NAME, written, is_text=True, numbers=Numbers.NOWHERE)):
         yield Occurrences(place, name, NAME, named)
     if problem is None:
         try:
@@ -124,42 +122,41 @@ def _list_files(root: DataPath) -> Iterator[tuple[str, str | None]]:
         yield str(Path(error.filename).relative_to(root)), str(error)
 
 
-@dataclass(frozen=True, slots=True)
 class _Edges:
     """First or last ``size`` bytes of forms, as ``numbers``. ``lengths``: of the forms that have an edge.
 
     ``is_possible``: whether there is an edge whose product with ``_SPREAD`` has these upper bits.
     """
 
-    size: int
-    is_first: bool
-    shift: np.uint64
-    numbers: NDArray[np.uint64]
-    is_possible: NDArray[np.bool_]
-    lengths: Mapping[int, Sequence[int]]
+    def __init__(self, size: int, lengths: Mapping[int, set[int]], *, is_first: bool) -> None:
+        self.size, self.is_first = size, is_first
+        self.lengths = {edge: sorted(each) for edge, each in lengths.items()}
+        self.numbers = np.array(sorted(lengths), np.uint64)
+        bits = len(lengths).bit_length() + _FILTER_BITS
+        self.shift = np.uint64(64 - bits)
+        self.is_possible = np.zeros(1 << bits, np.bool_)
+        self.is_possible[(self.numbers * _SPREAD) >> self.shift] = True
 
 
 class _Digits:
     """Numbers in a piece that may be a value, by their places."""
 
     def __init__(self, piece: Piece) -> None:
-        self._piece = piece
+        self._content, self._numbers = piece.content, piece.numbers
 
     @cached_property
     def _texts(self) -> NDArray[np.int64]:
         """Places of the quotes around the texts of a record, in order."""
-        spans = (each.span() for each in _QUOTED.finditer(self._piece.content))
+        spans = (each.span() for each in _QUOTED.finditer(self._content))
         return np.fromiter((place for span in spans for place in span), np.int64)
 
     def may_be_value(self, start: int, end: int) -> bool:
-        content = self._piece.content
-        match self._piece.numbers:
-            case Numbers.IN_QUOTES:
-                return bool(np.searchsorted(self._texts, start, side="right") % 2)
-            case Numbers.BETWEEN_QUOTES:
-                return content[start - 1 : start] == b'"' and content[end : end + 2].startswith((b'"', b'\\"'))
-            case numbers:
-                return numbers is Numbers.ANYWHERE
+        if self._numbers is Numbers.IN_QUOTES:
+            return bool(np.searchsorted(self._texts, start, side="right") % 2)
+        if self._numbers is Numbers.BETWEEN_QUOTES:
+            before, after = self._content[start - 1 : start], self._content[end : end + 2]
+            return before == b'"' and after.startswith((b'"', b'\\"'))
+        return self._numbers is Numbers.ANYWHERE
 
 
 class Wanted:
@@ -180,7 +177,7 @@ class Wanted:
             is_first = firsts[form[:_EDGE]] < lasts[form[-_EDGE:]]  # the rarer one: addresses of a host end alike
             edge = form[:_EDGE] if is_first else form[-_EDGE:]
             lengths[len(edge), is_first][int.from_bytes(edge, "little")].add(len(form))
-        self._edges = [_edges(size, is_first, found) for (size, is_first), found in lengths.items()]
+        self._edges = [_Edges(size, found, is_first=is_first) for (size, is_first), found in lengths.items()]
 
     def count(self, piece: Piece) -> Counter[str]:
         """Count the occurrences of each value in a piece."""
@@ -220,33 +217,21 @@ class Wanted:
 
 def _written(value: str) -> Iterator[bytes]:
     """Yield the value as JSON, JSON within JSON, Python, HTML and URLs write it."""
+    forms = []
     for is_ascii in (True, False):
         once = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
-        escaped = (once, json.dumps(once, ensure_ascii=is_ascii)[1:-1])
-        yield from (form.encode() for form in escaped)
-    shown = html.escape(value)
-    yield repr(value)[1:-1].encode()
-    yield from (form.encode() for form in (shown, shown.replace("&#x27;", "&#39;"), html.escape(value, quote=False)))
-    url = quote(value, safe="")
-    yield from (form.encode() for form in (url, quote(value), quote_plus(value), quote(url, safe="")))
+        forms += [once, json.dumps(once, ensure_ascii=is_ascii)[1:-1]]
+    shown, url = html.escape(value), quote(value, safe="")
+    forms += [repr(value)[1:-1], shown, shown.replace("&#x27;", "&#39;"), html.escape(value, quote=False)]
+    forms += [url, quote(value), quote_plus(value), quote(url, safe="")]
+    yield from map(str.encode, forms)
 
 
 def _cut(value: str) -> Iterator[bytes]:
     """Yield the beginning of a longer value in Delta's statistics, in JSON and in a column."""
     if len(value) > IN_STATISTICS:
         head = value[:IN_STATISTICS]
-        yield from (
-            form.encode() for form in (json.dumps(head)[:-1], json.dumps(head, ensure_ascii=False)[:-1], f"\0{head}")
-        )
-
-
-def _edges(size: int, is_first: bool, lengths: Mapping[int, set[int]]) -> _Edges:  # noqa: FBT001  part of a key
-    numbers = np.array(sorted(lengths), np.uint64)
-    bits = len(lengths).bit_length() + _FILTER_BITS
-    shift = np.uint64(64 - bits)
-    is_possible = np.zeros(1 << bits, np.bool_)
-    is_possible[(numbers * _SPREAD) >> shift] = True
-    return _Edges(size, is_first, shift, numbers, is_possible, {edge: sorted(each) for edge, each in lengths.items()})
+        yield from map(str.encode, (json.dumps(head)[:-1], json.dumps(head, ensure_ascii=False)[:-1], f"\0{head}"))
 
 
 def _places(padded: bytes, edges: _Edges, *, is_text: bool) -> Iterator[int]:
@@ -278,13 +263,9 @@ def _is_token(content: bytes, start: int, end: int, *, is_text: bool) -> bool:
     if content[end - 1 : end] == b"\\" and _is_in_escape(content, start, end):
         return False
     after = content[end : end + _LONGEST_LETTER].decode(errors="replace")[:1]
-    is_begun = (
-        not _is_of_token(before.decode(errors="replace")[-1:])
-        or _ESCAPED.search(content, max(0, start - _LONGEST_ESCAPE), start) is not None
-    )
-    if is_begun and not _is_of_token(after):
-        return True
-    return not is_text and before.endswith(_lengths(end - start))
+    is_begun = not _is_of_token(before.decode(errors="replace")[-1:])
+    is_begun = is_begun or _ESCAPED.search(content, max(0, start - _LONGEST_ESCAPE), start) is not None
+    return (is_begun and not _is_of_token(after)) or (not is_text and before.endswith(_lengths(end - start)))
 
 
 def _is_in_escape(content: bytes, start: int, end: int) -> bool:

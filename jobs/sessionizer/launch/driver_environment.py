@@ -1,19 +1,9 @@
-"""The environment variables of a driver on this machine, and the locale of every JVM.
+"""The environment variables, JVM options and Spark settings of a driver on this machine, and the locale of every JVM.
 
-A driver gets the variables of a list, not all that Airflow has.
+A driver gets the variables of a list, not all that Airflow has: the address of its database, the key of its secrets,
+and whatever else an installation sets. A driver runs the SQL of a spec, which cannot reach a variable that it lacks.
 
-Airflow's processes hold the address of its database, the key of its secrets, and whatever else an installation sets. A
-driver runs the SQL of a spec, and a spec cannot reach a variable that the driver lacks.
-
-The options of a driver's JVM on this machine. On a cluster its operator sets them.
-
-``make`` makes an archive of classes once, from a short stream's life. It spares each driver to read, check and link
-some twenty thousand classes (docs/develop/tuning.md). The JVM itself checks that the archive fits its class path, and
-ignores it otherwise.
-
-The Spark settings of a driver on this machine, started by the command line, or by Airflow through spark-submit.
-
-On a cluster we set none of them, because only its operator knows how many cores and how much memory there are.
+On a cluster we set no options and no settings, because only its operator knows its cores and memory.
 """
 
 import os
@@ -32,7 +22,6 @@ ALLOWED: Final = "SESSIONIZER_ALLOWED_VARIABLES"
 """Variable with the names that a spec may hand to a source, written as in ``MORE``. Only the operator sets it."""
 
 ALLOWED_BY_DEFAULT: Final = ("KAFKA_*", "*_KAFKA_*", "*_KAFKA", "*JAAS*", "SASL_*", "*_SASL_*", "*SCHEMA_REGISTRY*")
-
 GIVEN: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
     "JAVA_HOME", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "PYTHON*", "PYSPARK_*", "VIRTUAL_ENV",
@@ -49,13 +38,10 @@ LOCALE: Final = "C.UTF-8"
 Delta names the files of its log with the digits of the locale: under ``ar_EG`` no reader finds a table. A file name
 outside ASCII is lost if the charset is not a Unicode one. This locale is built into every glibc since 2.35.
 """
-VARIABLE: Final = "LC_ALL"
+LOCALE_VARIABLES: Final = {"LC_ALL": LOCALE}
 """Variable that wins over LANG and the other variables of its family."""
-LOCALE_VARIABLES: Final = {VARIABLE: LOCALE}
 JVM_LOCALE: Final = "-Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
 """JVM options that win over ``JAVA_TOOL_OPTIONS``, which wins over the variable."""
-EXECUTORS: Final = "spark.executorEnv."
-"""Spark's setting for a variable of the executors of a cluster."""
 PLAIN_SPARK: Final = "SESSIONIZER_PLAIN_SPARK"
 """Variable that switches every door to what is private in Spark to the public way."""
 
@@ -74,7 +60,7 @@ def read_allowed_patterns(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def is_allowed(name: str, environment: Mapping[str, str]) -> bool:
     """Whether a spec may hand the variable ``name`` to its source."""
-    return _fits(name, read_allowed_patterns(environment)) and not _fits(name, NEVER)
+    return _fits(name, read_allowed_patterns(environment)) and not is_airflows(name)
 
 
 @contextmanager
@@ -105,8 +91,8 @@ def cluster_locale(driver_prefix: str | None = None) -> dict[str, str]:
 
     ``driver_prefix``: beginning of Spark's setting for a variable of that driver.
     """
-    prefixes = [EXECUTORS, *([driver_prefix] if driver_prefix else [])]
-    return {f"{prefix}{VARIABLE}": LOCALE for prefix in prefixes}
+    prefixes = ["spark.executorEnv.", *([driver_prefix] if driver_prefix else [])]
+    return {f"{prefix}{name}": value for prefix in prefixes for name, value in LOCALE_VARIABLES.items()}
 
 
 def plain(environment: Mapping[str, str] = os.environ) -> bool:
@@ -118,8 +104,6 @@ def plain(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
-DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
-"""Setting for the options. A site's ``extraJavaOptions`` come after them and win."""
 DRIVER_MEMORY: Final = {"SPARK_DRIVER_MEMORY": "2g"}
 """The limit of the heap, as an environment variable. ``spark.driver.memory`` wins wherever it is set, and so does a
 site's own value of the variable."""
@@ -140,7 +124,11 @@ SMALL_ARRAYS: Final = {
 
 
 def class_archive(jars: Path) -> Path:
-    """Return the place of the archive for the class path ``jars``, which may not exist."""
+    """Return the place of the archive of classes for the class path ``jars``, which may not exist.
+
+    ``make`` makes it once, from a short stream's life. It spares each driver to read, check and link some twenty
+    thousand classes (docs/develop/tuning.md). The JVM ignores an archive that does not fit its class path.
+    """
     return jars.with_suffix(".jsa")
 
 
@@ -164,11 +152,7 @@ def launch_settings(jars: Path) -> dict[str, str]:
 
     A site's ``spark.driver.extraJavaOptions`` come after the JVM's options and win.
     """
-    return {
-        DEFAULT_JAVA_OPTIONS: jvm_options(jars),
-        # small arrays take little of the heap
-        **SMALL_ARRAYS,
-    }
+    return {"spark.driver.defaultJavaOptions": jvm_options(jars), **SMALL_ARRAYS}
 
 
 def session_settings() -> dict[str, str]:

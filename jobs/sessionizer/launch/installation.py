@@ -80,21 +80,11 @@ def _run(python: str, program: str, *arguments: str, environment: Mapping[str, s
 
 def jar_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the class path: as the environment says, else in the environment of the drivers' Python."""
-    given = environment.get(JARS_VARIABLE)
-    return Path(given).absolute() if given else _prefix(environment) / "share" / "streaming-state" / "jars"
-
-
-def _prefix(environment: Mapping[str, str]) -> Path:
-    """Return the folder of the Python environment. A virtual one has its Python in ``bin``."""
-    if has_own_python(environment):
-        return Path(driver_python(environment)).absolute().parent.parent
-    return Path(sys.prefix)
-
-
-NOT_SOURCE: Final = "__pycache__"
-DIGEST_DIGITS: Final = 12
-A_DAY: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in the archive: the same files give the same bytes."""
+    if given := environment.get(JARS_VARIABLE):
+        return Path(given).absolute()
+    is_own = has_own_python(environment)  # a virtual environment has its Python in bin
+    prefix = Path(driver_python(environment)).absolute().parent.parent if is_own else Path(sys.prefix)
+    return prefix / "share" / "streaming-state" / "jars"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +101,7 @@ class PackageArchive:
         for name, file in _files(self.package):
             content = file.read_bytes()
             digest.update(f"{name} {len(content)}\n".encode() + content)
-        return self.folder / f"{self.package.name}-{digest.hexdigest()[:DIGEST_DIGITS]}.zip"
+        return self.folder / f"{self.package.name}-{digest.hexdigest()[:12]}.zip"
 
     def make(self) -> None:
         """Write the archive, unless it exists. Raises UnwritablePath, DiskFull, ControlUnreachable."""
@@ -124,7 +114,9 @@ class PackageArchive:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with zipfile.ZipFile(half, "x") as archive:
                     for name, file in _files(self.package):
-                        archive.writestr(zipfile.ZipInfo(name, A_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
+                        # each file has one time, so that the same files give the same bytes
+                        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                        archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
                 half.replace(place)
         finally:
             with suppress(OSError):
@@ -133,7 +125,6 @@ class PackageArchive:
 
 def _files(package: Path) -> Iterator[tuple[str, Path]]:
     for folder, folders, names in os.walk(package):
-        folders[:] = sorted(name for name in folders if name != NOT_SOURCE)
-        for name in sorted(names):
-            file = Path(folder) / name
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for file in (Path(folder, name) for name in sorted(names)):
             yield str(file.relative_to(package.parent)), file

@@ -14,7 +14,7 @@ from typing import Final
 from sessionizer.errors import JarsNotFetched
 from sessionizer.home.local_files import writing
 from sessionizer.home.roots import ObjectStore
-from sessionizer.launch.driver_environment import JVM_LOCALE
+from sessionizer.launch.driver_environment import JVM_LOCALE, LOCALE_VARIABLES
 
 LISTED: Final = Path(__file__).absolute().with_name("jars.xml")
 DIGESTS: Final = LISTED.with_suffix(".sha256")
@@ -57,12 +57,9 @@ def list_file_names(folder: Path) -> list[str]:
 
 
 def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
-    """Fetch the jars that ``folder`` lacks, and return their names. Each is complete before its name appears.
+    """Fetch the jars that ``folder`` lacks, also for object ``stores``, and return their names.
 
-    ``stores``: object stores whose jars are wanted, too.
-
-    Without a missing jar nothing is opened, so it works offline.
-
+    Each is complete before its name appears. Without a missing jar nothing is opened, so it works offline.
     Raises JarsNotFetched: there is no PySpark or no Java here, or the registry does not answer, or with other content.
     Raises UnwritablePath, DiskFull.
     """
@@ -74,9 +71,8 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
         with tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as part:
             _run_ivy(folder, Path(part), stores)
             if altered := altered_jars(Path(part), missing):
-                raise JarsNotFetched(
-                    folder, f"{altered[0]} has another SHA-256 than {DIGESTS.name} of this release names"
-                )
+                reason = f"{altered[0]} has another SHA-256 than {DIGESTS.name} of this release names"
+                raise JarsNotFetched(folder, reason)
             for name in missing:
                 (Path(part) / name).replace(folder / name)
     return missing
@@ -93,24 +89,15 @@ def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
         "-retrieve", f"{part}/[artifact]-[revision].[ext]", "-warn",
     ]  # fmt: skip
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=FETCHED_WITHIN_S,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        )
+        within, variables = FETCHED_WITHIN_S, {**os.environ, **LOCALE_VARIABLES}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within, env=variables)
     except subprocess.TimeoutExpired as error:
         raise JarsNotFetched(folder, f"no answer within {FETCHED_WITHIN_S:.0f} s") from error
     lacking = missing_jars(list_file_names(part), stores)
     if done.returncode != 0 or lacking:
-        raise JarsNotFetched(folder, _reason(done.stdout + done.stderr) or f"lacking {', '.join(lacking)}")
-
-
-def _reason(output: str) -> str:
-    found = [line.strip(" :\t") for line in output.splitlines() if "not found" in line or "rror" in line]
-    return found[0] if found else ""
+        printed = (done.stdout + done.stderr).splitlines()
+        reason = next((line.strip(" :\t") for line in printed if "not found" in line or "rror" in line), "")
+        raise JarsNotFetched(folder, reason or f"lacking {', '.join(lacking)}")
 
 
 def _ivy(folder: Path) -> Path:

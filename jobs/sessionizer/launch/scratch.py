@@ -39,7 +39,7 @@ def scratch_environment(environment: Mapping[str, str]) -> dict[str, str]:
     base = _private(scratch_base())
     sweep_scratch(base)
     folder = tempfile.mkdtemp(dir=base)
-    (Path(folder) / _HELD).touch()
+    Path(folder, _HELD).touch()
     options = environment.get(SUBMIT_OPTIONS, "").replace(_option(environment.get(SCRATCH, "")), "")
     return {SCRATCH: folder, SUBMIT_OPTIONS: f"{_option(folder)} {options}".strip()}
 

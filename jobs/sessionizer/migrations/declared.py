@@ -5,7 +5,7 @@ be removed from the spec, because their effect is in the state. SQL is not parse
 expression, under the guard that mappings have.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sessionizer.errors import MigrationRefused
@@ -48,25 +48,18 @@ def pending_migrations(
             raise MigrationRefused(stream, each.id, cause, "Restore its text, and declare a new migration")
     expected = [each.id for each in applied[len(applied) - len(old) :]]
     found = [each.id for each in old]
-    if found != expected:
-        _refuse_order(stream, found, expected)
-    first = [each.id for each in declared[: len(old)]]
-    for name in first:
-        if name not in known:
-            cause = f"it stands before {found[-1]!r}, which is applied"
-            raise MigrationRefused(stream, name, cause, "Move it to the end of the list")
-    return tuple(declared[len(old) :])
-
-
-def _refuse_order(stream: str, found: Sequence[str], expected: Sequence[str]) -> None:
-    for is_there, wanted in zip(found, expected, strict=True):
-        if is_there != wanted:
-            break
-    if wanted not in found:
+    wanted = next((wanted for is_there, wanted in zip(found, expected, strict=True) if is_there != wanted), None)
+    if wanted is not None and wanted not in found:
         cause = f"it is applied, and was removed, but the older {found[0]!r} is still declared"
         raise MigrationRefused(stream, wanted, cause, "Put it back, or remove every older one with it")
-    cause = "it is applied, and was moved"
-    raise MigrationRefused(stream, wanted, cause, f"Restore the order {', '.join(expected)}")
+    if wanted is not None:
+        cause = "it is applied, and was moved"
+        raise MigrationRefused(stream, wanted, cause, f"Restore the order {', '.join(expected)}")
+    for each in declared[: len(old)]:
+        if each.id not in known:
+            cause = f"it stands before {found[-1]!r}, which is applied"
+            raise MigrationRefused(stream, each.id, cause, "Move it to the end of the list")
+    return tuple(declared[len(old) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +119,19 @@ def compile_migration(stream: str, migration: Migration, columns: Sequence[str])
         if name not in columns:
             cause = f"it drops {name!r}, and open events have only {', '.join(columns) or 'no columns'}"
             raise MigrationRefused(stream, migration.id, cause, f"Remove {name!r} from drop")
+    place = f"migrations.{migration.id}"
     own = {
-        name: Assignment(name, getattr(migration, name), f"migrations.{migration.id}.{name}")
+        name: Assignment(name, getattr(migration, name), f"{place}.{name}")
         for name in ("key", "client", "timeout_ms", "where")
     }
+    payload = (
+        Assignment(name, migration.columns.get(name), f"{place}.columns.{name}")
+        for name in dict.fromkeys([*columns, *migration.columns])
+        if name not in migration.drop
+    )
     return CompiledMigration(
         id=migration.id,
-        payload=tuple(_payload(migration, columns)),
+        payload=tuple(payload),
         set_columns=tuple(migration.columns),
         dropped=tuple(migration.drop),
         **own,
@@ -148,9 +147,3 @@ def describe_migration(migration: Migration) -> str:
     if migration.where:
         parts.append(f"keeps events where {migration.where}")
     return "; ".join(parts)
-
-
-def _payload(migration: Migration, columns: Sequence[str]) -> Iterator[Assignment]:
-    for name in dict.fromkeys([*columns, *migration.columns]):
-        if name not in migration.drop:
-            yield Assignment(name, migration.columns.get(name), f"migrations.{migration.id}.columns.{name}")

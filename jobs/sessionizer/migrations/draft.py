@@ -5,14 +5,13 @@ because only the user knows what a new column is computed from.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from sessionizer.stream_spec.column_types import (
-    ColumnType,
     DeclaredColumn,
     carry_over,
     changed_parts,
@@ -43,8 +42,10 @@ def draft_migration(
         if sql is not None and normal_sql(was[field] or "") != normal_sql(sql):
             block[field] = f"coalesce({sql}, {field})"
         elif sql is not None and is_path(sql) and reads_other_type(sql, *sources):
-            types = (expression_type(sql, each) for each in sources)
-            block[field] = f"coalesce(cast({_recast(field, types)} as string), {field})"
+            cast = field
+            for kind in filter(None, (expression_type(sql, each) for each in sources)):
+                cast = f"try_cast({cast} as {kind})"
+            block[field] = f"coalesce(cast({cast} as string), {field})"
     if columns := dict(_columns(was["payload"], is_["payload"], sources, recorded or {})):
         block["columns"] = columns
     if dropped := [column for column in was["payload"] if column not in is_["payload"]]:
@@ -52,12 +53,6 @@ def draft_migration(
     if len(block) == 1:
         block["where"] = "true"
     return yaml.safe_dump({"migrations": [block]}, sort_keys=False, width=120)
-
-
-def _recast(sql: str, types: Iterable[ColumnType | None]) -> str:
-    for kind in types:
-        sql = sql if kind is None else f"try_cast({sql} as {kind})"
-    return sql
 
 
 def _columns(
@@ -136,10 +131,6 @@ class Preview:
     collisions: tuple[MergedKey, ...]
     samples: tuple[MigratedSample, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the preview as JSON."""
-        return asdict(self)
-
     def lines(self) -> Iterator[str]:
         """Return the preview as lines for users."""
         yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id}: {', '.join(self.ids)}"
@@ -148,16 +139,12 @@ class Preview:
         yield f"  keys that merge: {self.merged_keys:,}, keys that split: {self.split_keys:,}"
         yield f"  events that become duplicates: {self.duplicates:,}"
         yield f"  sessions that are over, and are written as they are: {self.finished:,}"
-        yield from _title_lines(
-            "keys that collide", [f"{each.key} ← {', '.join(each.before)}" for each in self.collisions]
-        )
-        yield from _title_lines("events", [line for sample in self.samples for line in sample.lines()])
-
-
-def _title_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
-    if lines:
-        yield f"  {title}, at most {SAMPLES}:"
-        yield from (f"    {line}" for line in lines)
+        collisions = [f"{each.key} ← {', '.join(each.before)}" for each in self.collisions]
+        samples = [line for sample in self.samples for line in sample.lines()]
+        for title, lines in (("keys that collide", collisions), ("events", samples)):
+            if lines:
+                yield f"  {title}, at most {SAMPLES}:"
+                yield from (f"    {line}" for line in lines)
 
 
 def _value(event: Mapping[str, Any], name: str) -> str:

@@ -1,7 +1,7 @@
 """Released revisions of the layout of open events, as one line from the oldest to the newest, which is the head.
 
-Each is a module in ``versions``: ``revision``, ``down_revision`` (None for the oldest), and ``upgrade`` from the
-revision before. A released module never changes.
+Each is a module in ``versions``, which never changes: ``revision``, ``down_revision`` (None for the oldest), and
+``upgrade`` from the revision before.
 """
 
 from __future__ import annotations
@@ -72,10 +72,7 @@ def revisions_before_head() -> tuple[str, ...]:
 
 
 def bring_to(open_events: pa.Table, found: str) -> pa.Table:
-    """Bring canonical open events of the revision ``found`` to the head.
-
-    Raises UnknownRevision for a revision that this release does not know.
-    """
+    """Bring canonical open events of the revision ``found`` to the head. Raises UnknownRevision."""
     line = order_revisions()
     names = [each.revision for each in line]
     if found not in names:

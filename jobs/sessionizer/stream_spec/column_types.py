@@ -146,11 +146,8 @@ def carry_over(sql: str, before: ColumnType, now: ColumnType, depth: int = 0) ->
                 if renamed is not None:
                     gone.remove(renamed)
                 source = name if name in was else renamed
-                found = f"{sql}.`{source}`" if source else ""
-                fields += [
-                    f"'{name}'",
-                    carry_over(found, was[source], kind, depth) if source else f"cast(null as {kind})",
-                ]
+                found = carry_over(f"{sql}.`{source}`", was[source], kind, depth) if source else f"cast(null as {kind})"
+                fields += [f"'{name}'", found]
             return f"if({sql} is null, null, named_struct({', '.join(fields)}))"
         case ("array", "array"):
             return f"transform({sql}, {each} -> {carry_over(each, was['element'], is_['element'], depth + 1)})"
@@ -176,16 +173,11 @@ def declared_columns(source: Mapping[str, Any]) -> dict[str, DeclaredColumn]:
     return parse_declared_columns(source.get("columns") or (source.get("schema") or {}).get("columns"))
 
 
-def parse_type(text: str) -> ColumnType | None:
-    """Return the type that ``text`` names, None if it is not certain."""
-    return _type_of(words_of(text))
-
-
 def read_recorded_type(kind: Any) -> ColumnType | None:  # noqa: ANN401  a type in Spark's JSON
     """Return a type in Spark's JSON. None for one that is unknown here."""
-    if isinstance(kind, str):
-        return parse_type(kind)
     match kind:
+        case str():
+            return _type_of(words_of(kind))
         case {"type": "struct", "fields": list(fields)}:
             parts = [(str(each["name"]), read_recorded_type(each["type"])) for each in fields]
         case {"type": "array", "elementType": element}:
@@ -324,10 +316,8 @@ def reads_other_type(
     is_alone = is_path(expression)
     for path in paths:
         was, is_ = resolve_path(path, before), resolve_path(path, now)
-        stays = (
-            was is not None and is_ is not None and is_alone and was.name in _INTEGERS and _widens(was.name, is_.name)
-        )
-        if was != is_ and not stays:
+        is_longer = was is not None and is_ is not None and was.name in _INTEGERS and _widens(was.name, is_.name)
+        if was != is_ and not (is_alone and is_longer):
             return ".".join(path)
     return None
 
@@ -378,10 +368,6 @@ def _whole_call(words: Sequence[SqlWord]) -> tuple[str, Sequence[Sequence[SqlWor
 
 
 def _whole_path(words: Sequence[SqlWord]) -> list[str] | None:
-    names, points = words[::2], words[1::2]
-    fits = (
-        len(words) % 2 == 1
-        and all(word.kind in NAMES for word in names)
-        and all(point.is_symbol(".") for point in points)
-    )
-    return [_bare(word) for word in names] if fits else None
+    names = words[::2]
+    is_dotted = len(words) % 2 == 1 and all(point.is_symbol(".") for point in words[1::2])
+    return [_bare(word) for word in names] if is_dotted and all(word.kind in NAMES for word in names) else None

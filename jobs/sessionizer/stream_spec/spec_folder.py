@@ -115,16 +115,14 @@ def read_text(path: Path) -> str:
     if path.is_symlink() and not _is_within(path, path.parent):
         raise InvalidSpec("the file", Verbatim("a link"), "a file, or a link to one in its folder", file=path)
     try:
-        kind = file_kind(path.stat().st_mode)
-        if kind is not None:
+        if (kind := file_kind(path.stat().st_mode)) is not None:
             raise InvalidSpec("the file", Verbatim(kind), "a regular file", file=path)
         if (written := _read_bounded(path)) is None:
             raise InvalidSpec("the file", Verbatim("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
         return written.decode("utf-8")
     except OSError as error:
-        raise InvalidSpec(
-            "the file", Verbatim("unreadable"), f"a readable file ({error.strerror})", file=path
-        ) from error
+        allowed = f"a readable file ({error.strerror})"
+        raise InvalidSpec("the file", Verbatim("unreadable"), allowed, file=path) from error
     except UnicodeDecodeError as error:
         raise InvalidSpec("the file", Verbatim(f"broken at byte {error.start}"), "UTF-8", file=path) from error
 

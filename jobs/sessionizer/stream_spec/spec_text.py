@@ -7,6 +7,7 @@ merge keys are refused.
 import difflib
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -28,8 +29,6 @@ DEEPEST: Final = 50
 MOST_NODES: Final = 20_000
 LONGEST_NUMBER: Final = 100
 """Number of characters. YAML reads ``1:59:59`` in base 60, which takes the square of its length."""
-
-_MERGE: Final = "<<"
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
@@ -39,7 +38,7 @@ def require_bounds(events: Iterable[yaml.Event]) -> None:
     for event in events:
         if isinstance(event, yaml.AliasEvent):
             raise refusal_at(f"an alias (*{event.anchor}) is not read: write the value out", event)
-        if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
+        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
             raise refusal_at("merge keys (<<) are not read: write the keys out", event)
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -51,16 +50,11 @@ def require_bounds(events: Iterable[yaml.Event]) -> None:
 
 def require_short_numbers(node: yaml.Node | None) -> None:
     """Raise YAMLError for a plain number longer than any meaningful one. ``node`` must be of bounded depth."""
-    if isinstance(node, yaml.ScalarNode):
-        if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
-            problem = f"a number of {len(node.value)} characters"
-            raise refusal_at(problem, node)
-    elif isinstance(node, yaml.MappingNode):
-        for pair in node.value:
-            for part in pair:
-                require_short_numbers(part)
-    elif isinstance(node, yaml.SequenceNode):
-        for part in node.value:
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+        raise refusal_at(f"a number of {len(node.value)} characters", node)
+    if isinstance(node, yaml.CollectionNode):
+        is_block = isinstance(node, yaml.MappingNode)
+        for part in chain.from_iterable(node.value) if is_block else node.value:
             require_short_numbers(part)
 
 
@@ -166,17 +160,19 @@ def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> 
         (problem for problem in error.errors(include_url=False) if problem["type"] != KNOCK_ON),
         key=lambda problem: problem["type"] != UNKNOWN_KEY,
     )
-    beside = [_problem(other, "", document, file) for other in others]
     count = f" ({count_text(len(others), 'more problem')} in this file)" if others else ""
-    return _problem(first, count, document, file, beside)
+    return _problem(first, count, document, file, [_problem(other, "", document, file) for other in others])
 
 
 def _problem(
     problem: ErrorDetails, count: str, document: YamlDocument, file: Path, others: Sequence[InvalidSpec] = ()
 ) -> InvalidSpec:
     path = path_of(problem)
-    allowed = describe_allowed(problem) + count
-    value, line = show_value(problem, path, document), document.line_of(path)
+    if holds_secret(path):
+        value: object = Verbatim("(hidden)")
+    else:
+        value = problem["input"] if is_key(problem) else show_yaml_value(value_at(document.data, path))
+    allowed, line = describe_allowed(problem) + count, document.line_of(path)
     return InvalidSpec(".".join(path) or "the spec", value, allowed, file=file, line=line, others=others)
 
 
@@ -210,15 +206,6 @@ def describe_allowed(problem: ErrorDetails) -> str:
         return f"Add it. {known[key]}"
     template = ALLOWED.get(problem["type"])
     return template.format_map(problem.get("ctx", {})) if template else problem["msg"]
-
-
-def show_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -> object:
-    """Return the value as the author typed it, unless it is a secret, long, or absent."""
-    if holds_secret(path):
-        return Verbatim("(hidden)")
-    if is_key(problem):
-        return problem["input"]
-    return show_yaml_value(value_at(document.data, path))
 
 
 def value_at(data: object, path: YamlPath) -> object:
@@ -271,10 +258,8 @@ def durations_as_text(node: Any) -> None:  # noqa: ANN401 - any JSON
         is_duration = any(each.get("format") == "duration-with-unit" for each in (node, *node.get("anyOf", ())))
         if is_duration and isinstance(node.get("default"), int):
             node["default"] = format_duration(node["default"])
-        for child in node.values():
-            durations_as_text(child)
-    elif isinstance(node, list):
-        for child in node:
+    if isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
             durations_as_text(child)
 
 

@@ -1,10 +1,8 @@
-"""The limits of SQL in a spec, decided on its words before any Spark sees it: pure.
+"""The limits of SQL in a spec, and its meaning without Spark, decided on its words before any Spark sees it: pure.
 
 A spec describes the meaning of a row. It does not run code, reads only the row, and gives the same value when the row
 is read again. Otherwise a replayed batch would write other rows than the batch that it repeats. Functions must be on a
 list, and bare words must be columns or part of the language. Spark then refuses wrong syntax and types.
-
-Meaning of SQL without Spark: whether two texts are the same expression, and the columns that one names. Pure.
 
 Two texts are the same expression only if that is certain. In doubt they differ.
 """
@@ -111,11 +109,10 @@ def _queries(words: Sequence[SqlWord]) -> Iterator[str]:
             yield _NO_QUERY
         elif word.is_name("from", "with", "table", "values", "map", "reduce") and 0 < at < len(words) - 1:
             behind = words[at + 1]
-            follows = behind.kind is not WordKind.SYMBOL or (
-                behind.is_symbol("(") and not word.is_name("map", "reduce")
-            )
+            bracket = behind.is_symbol("(") and not word.is_name("map", "reduce")
             signed = word.is_name("values") and behind.is_symbol("-", "+", "~", "!")
-            if words[at - 1].is_symbol("(") and (follows or signed):
+            follows = behind.kind is not WordKind.SYMBOL or bracket or signed
+            if words[at - 1].is_symbol("(") and follows:
                 yield _NO_QUERY
 
 
@@ -248,11 +245,8 @@ def _may_be_time(words: Sequence[SqlWord], at: int, scope: Scope) -> bool:
     return any(_TIME.search(kind) for kind in kinds)
 
 
-_MEANS_MORE: Final = LANGUAGE | frozenset(MOMENTARY) | frozenset(BEYOND_THE_ROW) | frozenset({"over", "select", "with"})
+_MEANS_MORE: Final = LANGUAGE | MOMENTARY | frozenset(BEYOND_THE_ROW) | {"over", "select", "with"}
 """Names that Spark may take for another thing without their quotes."""
-_NAMING: Final = frozenset({"struct", "arrays_zip"})
-_APART: Final = frozenset("()[],")
-"""Symbols that never join with the next one to another symbol."""
 
 
 def normal_sql(sql: str) -> str:
@@ -278,18 +272,18 @@ def _names_fields(words: Sequence[SqlWord]) -> bool:
     depth = 0
     for at, word in enumerate(words):
         is_struct = word.is_symbol("(") and not (at and words[at - 1].kind in NAMES)
-        if is_struct or (depth == 0 and word.is_symbol(",")) or (word.kind in NAMES and word.name in _NAMING):
+        is_naming = word.kind in NAMES and word.name in {"struct", "arrays_zip"}
+        if is_struct or is_naming or (depth == 0 and word.is_symbol(",")):
             return True
         depth += word.is_symbol("(", "[") - word.is_symbol(")", "]")
     return False
 
 
 def _join(before: SqlWord, word: SqlWord) -> bool:
-    """Whether a blank between two words might change their meaning."""
-    if before.is_symbol(".") or word.is_symbol("."):
-        return True
+    """Whether a blank between two words might change their meaning. Brackets and commas never join."""
     both = before.kind is WordKind.SYMBOL and word.kind is WordKind.SYMBOL
-    return both and not {before.written, word.written} & _APART
+    joins = both and not {before.written, word.written} & set("()[],")
+    return joins or before.is_symbol(".") or word.is_symbol(".")
 
 
 def _normal_word(words: Sequence[SqlWord], at: int, *, keep_case: bool) -> str:
@@ -307,13 +301,11 @@ def _normal_word(words: Sequence[SqlWord], at: int, *, keep_case: bool) -> str:
     return bare if is_plain and not before_text and not calls(words, at) else word.written
 
 
-def paths_in(sql: str) -> Iterator[tuple[str, ...]] | None:
+def paths_in(sql: str) -> list[tuple[str, ...]] | None:
     """Return the dotted names in ``sql`` that may be columns, in lower case. None if its words are not certain."""
-    words = words_of(sql)
-    return None if any(word.kind is WordKind.UNKNOWN for word in words) else _paths(words)
-
-
-def _paths(words: Sequence[SqlWord]) -> Iterator[tuple[str, ...]]:
+    words, found = words_of(sql), list[tuple[str, ...]]()
+    if any(word.kind is WordKind.UNKNOWN for word in words):
+        return None
     for at, word in enumerate(words):
         if word.kind not in NAMES or (at and words[at - 1].is_symbol(".")) or calls(words, at):
             continue
@@ -321,4 +313,5 @@ def _paths(words: Sequence[SqlWord]) -> Iterator[tuple[str, ...]]:
         while end + 1 < len(words) and words[end].is_symbol(".") and words[end + 1].kind in NAMES:
             path.append(words[end + 1].name)
             end += 2
-        yield tuple(path)
+        found.append(tuple(path))
+    return found

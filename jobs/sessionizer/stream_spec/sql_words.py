@@ -106,10 +106,10 @@ def find_qualified_name(words: Sequence[SqlWord], at: int) -> tuple[int, str]:
 
 def find_closing(words: Sequence[SqlWord], opening: int) -> int:
     """Return the position at which the brackets opened at ``opening`` close, or the end of ``words`` if they do not."""
-    pair = (words[opening].written, {"(": ")", "[": "]", "<": ">"}[words[opening].written])
-    depth = 0
+    opened, depth = words[opening].written, 0
+    closed = {"(": ")", "[": "]", "<": ">"}[opened]
     for at in range(opening, len(words)):
-        depth += words[at].is_symbol(pair[0]) - words[at].is_symbol(pair[1])
+        depth += words[at].is_symbol(opened) - words[at].is_symbol(closed)
         if not depth:
             return at
     return len(words)
@@ -201,18 +201,11 @@ OTHER_ROWS: Final = frozenset(_OTHER_ROWS.split())
 
 REFLECTION: Final = frozenset({"reflect", "java_method", "try_reflect"})
 
-_AVRO: Final = "any file, by its option avroSchemaUrl"
-_MESSAGE: Final = "a file that describes a message"
-_XML: Final = "any file, by its option rowValidationXSDPath"
 BEYOND_THE_ROW: Final = {
     "version": "the version of Spark, which another driver may not have",
-    "from_avro": _AVRO,
-    "to_avro": _AVRO,
-    "schema_of_avro": _AVRO,
-    "from_protobuf": _MESSAGE,
-    "to_protobuf": _MESSAGE,
-    "from_xml": _XML,
-    "schema_of_xml": _XML,
+    **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro"), "any file, by its option avroSchemaUrl"),
+    **dict.fromkeys(("from_protobuf", "to_protobuf"), "a file that describes a message"),
+    **dict.fromkeys(("from_xml", "schema_of_xml"), "any file, by its option rowValidationXSDPath"),
 }
 """Functions of Spark that read more than their arguments, and what they read."""
 

@@ -27,7 +27,6 @@ from sessionizer.stream_spec.column_types import (
     changed_parts,
     expression_type,
     parse_declared_columns,
-    parse_type,
     read_recorded_type,
 )
 from sessionizer.stream_spec.sql_guard import BEFORE_BRACKET, Scope, normal_sql, refuse_sql
@@ -269,7 +268,7 @@ def test_a_draft_makes_the_new_type_and_keeps_what_both_have(
     spark: SparkSession, data: st.DataObject, tree: Tree, edit: str
 ) -> None:
     now = edited(tree, edit, data)
-    before, wanted = parse_type(ddl(tree)), parse_type(ddl(now))
+    before, wanted = read_recorded_type(ddl(tree)), read_recorded_type(ddl(now))
     assert before is not None
     assert wanted is not None
     sql = carry_over("geo", before, wanted)

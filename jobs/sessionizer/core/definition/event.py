@@ -10,7 +10,6 @@ from typing import Final
 from sessionizer.core.definition.plain_values import format_value
 from sessionizer.core.definition.rules import NEVER_MS, NO_CAPS, Caps, SessionRules
 
-SESSION_ID_LENGTH: Final = 32
 BYTES_OF_VALUE: Final = 8
 """Bytes that each value counts, without its text or bytes. Null counts 0."""
 
@@ -115,11 +114,10 @@ def session_id(key: str, started_at_ms: int, first_event_id: str) -> str:
     """Return the first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id.
 
     So the same events give the same id, in any replay and any lineage.
-    The three are UTF-8 text with NUL between them. If the key or the id has a NUL itself, a fourth part follows: the
-    length of the key in bytes, which says where the key ends. Such a text has at least four NULs, the others have
-    two, so that no two sessions hash the same text.
+    The three are UTF-8 text with NUL between them. If the key or the id has a NUL itself, the length of the key in
+    bytes follows. Such a text has at least four NULs, the others two, so that no two sessions hash the same text.
     """
     parts = [key, str(started_at_ms), first_event_id]
     if "\0" in key or "\0" in first_event_id:
         parts.append(str(len(key.encode())))
-    return sha256("\0".join(parts).encode()).hexdigest()[:SESSION_ID_LENGTH]
+    return sha256("\0".join(parts).encode()).hexdigest()[:32]

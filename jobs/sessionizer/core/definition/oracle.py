@@ -19,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Final
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch, Event, session_id
 from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
@@ -76,10 +75,6 @@ def _cut_after(current: Sequence[AdmittedEvent], following: AdmittedEvent | None
     return None
 
 
-_NO_THRESHOLD_MS: Final = -NEVER_MS
-"""A threshold at or before which no event is."""
-
-
 def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:
     """Return the outcome of ``batches``, in this order, under ``rules`` until a batch brings others.
 
@@ -88,84 +83,42 @@ def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:
     """
     outcome = Outcome()
     changed_timeouts_ms: dict[str, int] = {}
-    seen = _Seen()
+    watermark_ms = floor_ms = 0
     for batch in batches:
         rules = batch.rules or rules
         changed_timeouts_ms.update(batch.timeout_changes)
         client_timeouts_ms = {**rules.client_timeouts_ms, **changed_timeouts_ms}
-        seen.floor_ms = max(seen.floor_ms, batch.floor_ms or 0)
-        bounds = _bounds(batch, seen, rules)
+        floor_ms = max(floor_ms, batch.floor_ms or 0)
+        late_by_ms, final_by_ms = _bounds(batch, max(watermark_ms, floor_ms), rules.clock)
         if batch.migrate is not None:
             _migrate(batch.migrate, outcome)
-        arrivals = [_arrival(event, batch, client_timeouts_ms, rules) for event in batch.events]
-        _admit(arrivals, bounds.late_by_ms, outcome)
-        _close(bounds.final_by_ms, outcome)
-        shown_ms = max((_time_shown(event, batch) for event in batch.events), default=0)
-        seen.watermark_ms = max(seen.watermark_ms, shown_ms - rules.watermark_delay_ms)
+        arrivals = [
+            AdmittedEvent(
+                event,
+                (event.event_time_ms or 0) if rules.clock is Clock.EVENT_TIME else batch.arrived_at_ms,
+                _timeout_in_force(event, client_timeouts_ms, rules),
+                rules.caps,
+            )
+            for event in batch.events
+        ]
+        _admit(arrivals, late_by_ms, outcome)
+        _close(final_by_ms, outcome)
+        # An event proves at most the clock of its batch: a client whose clock is ahead makes no others late. It counts
+        # with the delay of its own batch: a longer delay later does not move the watermark back.
+        shown_ms = max((min(event.event_time_ms or 0, batch.arrived_at_ms) for event in batch.events), default=0)
+        watermark_ms = max(watermark_ms, shown_ms - rules.watermark_delay_ms)
     return outcome
 
 
-# How far the stream has come
-
-
-@dataclass(slots=True)
-class _Seen:
-    """The watermark from the events of all earlier batches, and the highest floor up to this batch.
-
-    Each event counts with the watermark delay of its own batch: a longer delay later does not move the watermark back.
-    """
-
-    watermark_ms: int = 0
-    floor_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The two thresholds of a batch.
-
-    An event at or before ``late_by_ms`` is late. A session due at or before ``final_by_ms`` is final.
-    """
-
-    late_by_ms: int
-    final_by_ms: int
-
-
-def _bounds(batch: Batch, seen: _Seen, rules: SessionRules) -> _Bounds:
-    """Return the bounds of a batch: in event time both are the watermark.
+def _bounds(batch: Batch, watermark_ms: int, clock: Clock) -> tuple[int, int]:
+    """Return the moments at or before which an event is late, and a due session final. In event time: the watermark.
 
     On an arrival clock no event is late, sessions are final up to the batch's own moment, and a floor counts only if
     it drains.
     """
-    if rules.clock is Clock.EVENT_TIME:
-        watermark_ms = max(seen.watermark_ms, seen.floor_ms)
-        return _Bounds(late_by_ms=watermark_ms, final_by_ms=watermark_ms)
-    return _Bounds(
-        late_by_ms=batch.arrived_at_ms - 1,
-        final_by_ms=NEVER_MS if batch.floor_ms == NEVER_MS else batch.arrived_at_ms,
-    )
-
-
-def _time_shown(event: Event, batch: Batch) -> int:
-    """Return the event time that an event proves, at most the clock of its batch.
-
-    So a client whose clock is ahead does not make the events of other clients late. Its own sessions keep the times
-    of its events.
-    """
-    return min(event.event_time_ms or 0, batch.arrived_at_ms)
-
-
-# What an event brings: its place on the clock, and its timeout
-
-
-def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> AdmittedEvent:
-    """Return the event as ``batch`` would admit it."""
-    on_its_own_clock = rules.clock is Clock.EVENT_TIME
-    return AdmittedEvent(
-        event=event,
-        clock_ms=(event.event_time_ms or 0) if on_its_own_clock else batch.arrived_at_ms,
-        timeout_ms=_timeout_in_force(event, client_timeouts_ms, rules),
-        caps=rules.caps,
-    )
+    if clock is Clock.EVENT_TIME:
+        return watermark_ms, watermark_ms
+    return batch.arrived_at_ms - 1, NEVER_MS if batch.floor_ms == NEVER_MS else batch.arrived_at_ms
 
 
 def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> int:
@@ -201,14 +154,17 @@ def _nulls_first(value: Hashable) -> tuple[bool, Hashable]:
     return (value is not None, value)
 
 
-# Which events count
-
-
 def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome) -> None:
     """Put late events and duplicates aside, and add the others to the open events of ``outcome``."""
     open_by_key = _group_by_key(outcome.open_events)
     for key, arrivals_of_key in sorted(_group_by_key(arrivals).items()):
-        known = _events_by_id(open_by_key[key], late_by_ms)
+        # duplicates are compared with the events of the sessions that are due later
+        known = {
+            admitted.event.event_id: admitted.event
+            for stretch in cut(open_by_key[key])
+            if stretch.due_ms > late_by_ms
+            for admitted in stretch.events
+        }
         for arrival in sorted(arrivals_of_key, key=_canonical_order):
             event = arrival.event
             if arrival.clock_ms <= late_by_ms:
@@ -222,19 +178,6 @@ def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome)
                 outcome.conflicting.append(event)
 
 
-def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict[str, Event]:
-    """Return the events that duplicates of a key are compared with, by id.
-
-    They are the events of its sessions that are due after ``late_by_ms``.
-    """
-    return {
-        admitted.event.event_id: admitted.event
-        for stretch in cut(open_events)
-        if stretch.due_ms > late_by_ms
-        for admitted in stretch.events
-    }
-
-
 def _migrate(migrate: Callable[[AdmittedEvent], AdmittedEvent | None], outcome: Outcome) -> None:
     """Replace the open events by their migrated ones, as if one batch had brought all of them.
 
@@ -242,10 +185,7 @@ def _migrate(migrate: Callable[[AdmittedEvent], AdmittedEvent | None], outcome: 
     """
     migrated = [after for after in map(migrate, outcome.open_events) if after is not None]
     outcome.open_events = []
-    _admit(migrated, _NO_THRESHOLD_MS, outcome)
-
-
-# Which sessions are final
+    _admit(migrated, -NEVER_MS, outcome)  # no event is late
 
 
 def _close(final_by_ms: int, outcome: Outcome) -> None:

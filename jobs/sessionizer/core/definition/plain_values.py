@@ -21,28 +21,21 @@ def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [value for chunk in values.chunks for value in plain_values(chunk)]
     kind = values.type
     if pa.types.is_struct(kind):
-        parts = (
-            zip(*(plain_values(part) for part in values.flatten()), strict=True) if len(kind) else [()] * len(values)
-        )
+        parts = zip(*map(plain_values, values.flatten()), strict=True) if len(kind) else [()] * len(values)
         names = [field.name for field in kind]
         return _unless_null(values, [dict(zip(names, row, strict=True)) for row in parts])
-    if pa.types.is_map(kind):
-        pairs = zip(plain_values(values.keys), plain_values(values.items), strict=True)
-        return _cut_up(values, list(pairs))
-    if pa.types.is_list(kind):
-        return _cut_up(values, plain_values(values.values))
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
+        is_map = pa.types.is_map(kind)
+        pairs = zip(plain_values(values.keys), plain_values(values.items), strict=True) if is_map else ()
+        elements = list(pairs) if is_map else plain_values(values.values)
+        spans = pairwise(values.offsets.to_pylist())
+        return _unless_null(values, [elements[start:end] for start, end in spans])
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         values = values.cast(pa.int64())
     plain: list[Any] = values.to_pylist()
     return plain
-
-
-def _cut_up(values: pa.ListArray | pa.MapArray, elements: Sequence[Any]) -> list[Any]:
-    offsets = values.offsets.to_pylist()
-    spans = pairwise(offsets)
-    return _unless_null(values, [list(elements[start:end]) for start, end in spans])
 
 
 def _unless_null(values: pa.Array, plain: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
-from sessionizer.core.key_group.cutting import int64s
+from sessionizer.core.key_group.cutting import Int64s, int64s
 from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.wire import schema
@@ -51,20 +51,13 @@ def _timeouts_in_force(events: pa.Table, rules: SessionRules, changes: Mapping[s
     timeout = events.column(schema.TIMEOUT)
     if timeout.null_count:
         if rules.client_timeouts_ms or changes:
-            known = (changes, rules.client_timeouts_ms)
-            timeout = pc.coalesce(timeout, _find_client_timeouts(events.column(schema.CLIENT), known))
+            # only the clients of these rows are looked up, because many more may have a timeout
+            clients = events.column(schema.CLIENT).combine_chunks().dictionary_encode()
+            names, known = clients.dictionary.to_pylist(), (changes, rules.client_timeouts_ms)
+            found = [next((of[name] for of in known if name in of), None) for name in names]
+            timeout = pc.coalesce(timeout, pa.array(found, pa.int64()).take(clients.indices))
         timeout = pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
     return pa.array(np.minimum(timeout.to_numpy(), NEVER_MS))
-
-
-def _find_client_timeouts(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
-    """Return each row's timeout (ms) by its client, from the first mapping of ``known`` that has one, else null.
-
-    Only the clients of these rows are looked up, because many more clients may have a timeout.
-    """
-    encoded = clients.combine_chunks().dictionary_encode()
-    found = [next((of[name] for of in known if name in of), None) for name in encoded.dictionary.to_pylist()]
-    return pa.array(found, pa.int64()).take(encoded.indices)
 
 
 def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
@@ -73,33 +66,24 @@ def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
     The result is a lower bound: a later event may prolong the session, and the state is not read to find out. Without
     a timeout any event may reach a cap, so the group is merged as soon as possible.
     """
-    clock = int64s(admitted, schema.CLOCK)
-    quiet_until = clock + int64s(admitted, schema.TIMEOUT)
     if not rules.clock.has_gaps and any(rules.caps):
-        quiet_until = clock
-    closes = admitted.column(schema.CLOSES).to_numpy()
-    due = int(np.where(closes, clock, quiet_until).min())
+        due = int(int64s(admitted, schema.CLOCK).min())
+    else:
+        due = int(_own_due(admitted).min())
     return due if due < NEVER_MS else None
 
 
 def latest_due(admitted: pa.Table) -> int | None:
     """Return the latest instant (epoch ms) at which one of these events could end a session, or None for never."""
-    clock = int64s(admitted, schema.CLOCK)
-    closes = admitted.column(schema.CLOSES).to_numpy()
-    due = np.where(closes, clock, clock + int64s(admitted, schema.TIMEOUT))
+    due = _own_due(admitted)
     some_day = due[due < NEVER_MS]
     return int(some_day.max()) if len(some_day) else None
 
 
-def align_due(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
-    """Return ``due_ms``, moved up to the group's next emission instant.
-
-    Each group has its own phase on the grid, so that the groups merge in turn and no batch merges all of them.
-    """
-    if due_ms is None or emit_every_ms <= 0:
-        return due_ms
-    phase = group * emit_every_ms // groups
-    return -((phase - due_ms) // emit_every_ms) * emit_every_ms + phase
+def _own_due(admitted: pa.Table) -> Int64s:
+    """Return when each event would end its session if no other event came."""
+    clock = int64s(admitted, schema.CLOCK)
+    return np.where(admitted.column(schema.CLOSES).to_numpy(), clock, clock + int64s(admitted, schema.TIMEOUT))
 
 
 TABLES_BEFORE_MERGE: Final = 32
@@ -157,8 +141,15 @@ class GroupRules:
     shows_events: bool = False
 
     def align_due(self, due_ms: int | None, group: int) -> int | None:
-        """Return ``due_ms``, moved up to the emission grid of ``group``."""
-        return align_due(due_ms, self.rules.emit_every_ms, group, self.key_groups)
+        """Return ``due_ms``, moved up to the next emission instant of ``group``.
+
+        Each group has its own phase on the grid, so that the groups merge in turn and no batch merges all of them.
+        """
+        every_ms = self.rules.emit_every_ms
+        if due_ms is None or every_ms <= 0:
+            return due_ms
+        phase = group * every_ms // self.key_groups
+        return -((phase - due_ms) // every_ms) * every_ms + phase
 
 
 @dataclass(slots=True)
@@ -204,10 +195,16 @@ def take_batch(
     if must_merge and not _can_wait(shared.rules, planned, new, bounds):
         step = _merge(group, shared, read_log(), bounds, new)
     else:
-        step = GroupChanges(
-            _plan_next(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None
-        )
-        step.open_in_group = _brought(group, shared, new[0], step.plan) if new else None
+        step = GroupChanges(_plan_next(due, planned.appended + sum(map(_weight, new)), bounds))
+        if new:
+            step.append = new[0]
+            step.open_in_group = OpenInGroup(
+                sessions=len(new[0].column(schema.KEY).unique()),
+                latest_due_ms=latest(shared.align_due(latest_due(new[0]), group), step.plan.at),
+                held_bytes=int(new[0].nbytes),
+                admitted=new[0].num_rows,
+                merged=False,
+            )
     step.late = late
     return step
 
@@ -295,17 +292,6 @@ def _merge(
     )
     append = new[0] if new and merged.tombstones is not None else None
     return GroupChanges(plan, append=append, merged=merged, open_in_group=open_in_group)
-
-
-def _brought(group: int, shared: GroupRules, new: pa.Table, plan: MergeSchedule) -> OpenInGroup:
-    """Return what a batch that was only appended adds to the open events."""
-    return OpenInGroup(
-        sessions=len(new.column(schema.KEY).unique()),
-        latest_due_ms=latest(shared.align_due(latest_due(new), group), plan.at),
-        held_bytes=int(new.nbytes),
-        admitted=new.num_rows,
-        merged=False,
-    )
 
 
 def _plan_next(due_ms: int | None, appended: int, bounds: BatchBounds) -> MergeSchedule:

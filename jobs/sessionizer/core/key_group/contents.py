@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,25 +19,21 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode_log, pieces
 from sessionizer.core.wire.event_size import json_objects, sizes_of_rows
 
-_RENAMED = {"ended_at": "last_event_at", "close_reason": "would_close_reason"}
-_WOULD_END = "would_end_at"
-
 
 def would_be_schema(payload: schema.Payload) -> pa.Schema:
-    """Return the schema of open sessions, which is ``schema.session_schema`` with these changes.
+    """Return the schema of open sessions: ``schema.session_schema`` with two other names and ``would_end_at``.
 
-    ``ended_at`` becomes ``last_event_at``, ``close_reason`` becomes ``would_close_reason``. A column ``would_end_at``
-    is added. It is null if only a closing event can end the session.
+    The last is null if only a closing event can end the session.
     """
-    fields = [field.with_name(_RENAMED.get(field.name, field.name)) for field in schema.session_schema(payload)]
-    return pa.schema([*fields, pa.field(_WOULD_END, pa.timestamp("us", tz="UTC"))])
+    renamed = {"ended_at": "last_event_at", "close_reason": "would_close_reason"}
+    fields = [field.with_name(renamed.get(field.name, field.name)) for field in schema.session_schema(payload)]
+    return pa.schema([*fields, pa.field("would_end_at", pa.timestamp("us", tz="UTC"))])
 
 
 def would_be_sessions(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> Iterator[pa.Table]:
     """Yield the sessions that a group's log makes, without duplicates, by ``would_be_schema``, in pieces.
 
-    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
-    ``payload``.
+    Raises ``pa.ArrowTypeError`` if a column has no type in common among the tables and ``payload``.
     """
     if not log:
         return
@@ -70,10 +66,6 @@ def open_schema(payload: schema.Payload, *, shows_events: bool) -> pa.Schema:
     )
 
 
-_PLACES: Final = 2**40
-"""Numbers of places of a key group, more than it has open sessions."""
-
-
 def take_snapshot(
     log: Sequence[pa.Table], key_group: int, shared: GroupRules, settled_by_ms: int
 ) -> Iterator[pa.Table]:
@@ -102,7 +94,8 @@ def take_snapshot(
     ]
     if shared.shows_events:
         every = sessions_of(laid, np.ones(len(first), np.bool_), payload)
-        columns.append(pa.array(key_group * _PLACES + np.arange(len(first))))
+        places = 2**40  # of a key group, more than it has open sessions
+        columns.append(pa.array(key_group * places + np.arange(len(first))))
         columns.append(pa.array([], wanted.field("events").type) if every is None else every.column("events"))
     yield from pieces(pa.Table.from_arrays(columns, names=wanted.names))
 
@@ -148,7 +141,10 @@ def contents_of(blobs: Sequence[bytes], key_group: int, rules: SessionRules, hea
     """Return the contents of the log in ``blobs``, oldest first, with as many keys as ``heaviest`` says."""
     log = decode_log(blobs)
     ends = ends_of_open(log, rules)
-    weights = _weights(log, key_group)
+    sized = [pa.table({"key": table.column(schema.KEY), "bytes": pa.array(sizes_of_rows(table))}) for table in log]
+    of_keys = pa.concat_tables(sized).group_by("key").aggregate([("bytes", "count"), ("bytes", "sum")])
+    columns = (of_keys.column(name).to_pylist() for name in ("key", "bytes_count", "bytes_sum"))
+    weights = [KeyWeight(key, key_group, events, size) for key, events, size in zip(*columns, strict=True)]
     return GroupContents(
         key_group=key_group,
         blobs=len(blobs),
@@ -166,15 +162,6 @@ def contents_of(blobs: Sequence[bytes], key_group: int, rules: SessionRules, hea
 def heaviest_of(weights: Iterable[KeyWeight], count: int) -> list[KeyWeight]:
     """Return the ``count`` keys with the most bytes, heaviest first."""
     return sorted(weights, key=lambda each: (-each.bytes, each.key))[:count]
-
-
-def _weights(log: Sequence[pa.Table], key_group: int) -> list[KeyWeight]:
-    parts = [
-        pa.table([table.column(schema.KEY), pa.array(sizes_of_rows(table))], names=["key", "bytes"]) for table in log
-    ]
-    of_keys = pa.concat_tables(parts).group_by("key").aggregate([("bytes", "count"), ("bytes", "sum")])
-    columns = (of_keys.column(name).to_pylist() for name in ("key", "bytes_count", "bytes_sum"))
-    return [KeyWeight(key, key_group, events, size) for key, events, size in zip(*columns, strict=True)]
 
 
 def sessions_of_key(

@@ -166,9 +166,6 @@ def _explain(events: OrderedEvents, first: Int64s, last: Int64s) -> Cuts:
     return Cuts(first, last, due, reason)
 
 
-Positions = NDArray[np.int64]
-
-
 class CapsOfRows(NamedTuple):
     """The caps of each row of a table, ``NEVER_MS`` if it has none."""
 
@@ -183,9 +180,6 @@ class CapsOfRows(NamedTuple):
         if len(caps) == 1:
             return cls(*(np.full(len(which), value) for (value,) in each))
         return cls(*(np.array(values, np.int64)[which] for values in each))
-
-
-_BITS_OF_INT64 = 63  # without the sign
 
 
 def int64s(table: pa.Table, column: str) -> Int64s:
@@ -206,7 +200,7 @@ def codes(table: pa.Table, column: str) -> tuple[Int64s, int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def session_order(table: pa.Table, key: Int64s) -> Positions:
+def session_order(table: pa.Table, key: Int64s) -> Int64s:
     """Return the positions that sort the events by key code, clock, tie, closes and event id.
 
     Sorting by key and clock orders nearly all events. Only events of equal key and clock need the other columns, of
@@ -219,11 +213,15 @@ def session_order(table: pa.Table, key: Int64s) -> Positions:
         return order
     in_tie = np.append(tied, False) | np.insert(tied, 0, False)
     run = np.cumsum(np.insert(~tied, 0, True))[in_tie]
-    order[in_tie] = _break_ties(table, order[in_tie], run)
+    columns = [name for name in (schema.TIE, schema.CLOSES, schema.EVENT_ID) if name in table.column_names]
+    rows = order[in_tie]
+    ties = table.select(columns).take(pa.array(rows)).append_column("run", pa.array(run))
+    keys = [("run", "ascending"), *((name, "ascending") for name in columns)]
+    order[in_tie] = rows[pc.sort_indices(ties, sort_keys=keys).to_numpy()]
     return order
 
 
-def _sort_by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
+def _sort_by_key_and_clock(key: Int64s, clock: Int64s) -> Int64s:
     """Return the positions that sort by key and clock.
 
     If both fit in 63 bits, one integer is sorted. They fit for less than 2^20 keys and 2^42 ms.
@@ -232,22 +230,12 @@ def _sort_by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
         return np.empty(0, np.int64)
     earliest = clock.min()
     bits = int(clock.max() - earliest).bit_length()
-    if bits + int(key.max()).bit_length() > _BITS_OF_INT64:
+    if bits + int(key.max()).bit_length() >= np.iinfo(np.int64).bits:
         return np.lexsort((clock, key))
     return np.argsort((key << bits) | (clock - earliest))
 
 
-def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
-    columns = [name for name in (schema.TIE, schema.CLOSES, schema.EVENT_ID) if name in table.column_names]
-    tied = table.select(columns).take(pa.array(rows)).append_column("run", pa.array(run))
-    keys = [("run", "ascending"), *((name, "ascending") for name in columns)]
-    order: Positions = pc.sort_indices(tied, sort_keys=keys).to_numpy()
-    return rows[order]
-
-
-def order_events(
-    table: pa.Table, key: Int64s, order: Positions, caps: CapsOfRows, size: Int64s | None
-) -> OrderedEvents:
+def order_events(table: pa.Table, key: Int64s, order: Int64s, caps: CapsOfRows, size: Int64s | None) -> OrderedEvents:
     """Return the columns that decide on cuts, in session order, in which ``caps`` are already.
 
     ``size`` is the size of each row in bytes, None if no cap counts bytes.
@@ -262,17 +250,15 @@ def order_events(
     )
 
 
-Codes = NDArray[np.int64]
-
 _WIDTH = 8
 
 
-def equality_codes(values: pa.Array) -> Codes:
+def equality_codes(values: pa.Array) -> Int64s:
     """Return a number for each value, the same for equal values. Null is 0."""
     return _codes(values, _code_by_appearance)
 
 
-def order_codes(values: pa.Array) -> Codes:
+def order_codes(values: pa.Array) -> Int64s:
     """Return ``equality_codes`` that are also in the order of the values.
 
     Nested values are compared part by part from the first on.
@@ -280,13 +266,13 @@ def order_codes(values: pa.Array) -> Codes:
     return _codes(values, _code_by_order)
 
 
-def combine_codes(first: Codes, second: Codes) -> Codes:
+def combine_codes(first: Int64s, second: Int64s) -> Int64s:
     """Return a number for each pair, equal if both parts are, in the order of the first, then of the second."""
     pairs = first * (second.max(initial=0) + 1) + second
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
 
-def _codes(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+def _codes(values: pa.Array, of_plain: Callable[[pa.Array], Int64s]) -> Int64s:
     kind = values.type
     if pa.types.is_null(kind):
         return np.zeros(len(values), np.int64)
@@ -307,19 +293,19 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
-def _code_by_appearance(values: pa.Array) -> Codes:
-    codes: Codes = values.dictionary_encode().indices.fill_null(0).to_numpy().astype(np.int64)
+def _code_by_appearance(values: pa.Array) -> Int64s:
+    codes: Int64s = values.dictionary_encode().indices.fill_null(0).to_numpy().astype(np.int64)
     return codes
 
 
-def _code_by_order(values: pa.Array) -> Codes:
+def _code_by_order(values: pa.Array) -> Int64s:
     encoded = values.dictionary_encode()
     place = np.empty(len(encoded.dictionary), np.int64)
     place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
     return place[encoded.indices.fill_null(0).to_numpy()] if len(place) else np.zeros(len(values), np.int64)
 
 
-def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Int64s]) -> Int64s:
     codes = np.zeros(len(values), np.int64)
     parts = {field.name: part for field, part in zip(values.type, values.flatten(), strict=True)}
     for _, part in sorted(parts.items()):  # by name, as fields change places
@@ -327,7 +313,7 @@ def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) 
     return codes
 
 
-def _code_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+def _code_lists(values: pa.Array, of_plain: Callable[[pa.Array], Int64s]) -> Int64s:
     """Return the codes of lists, each taken as the bytes of its elements' codes.
 
     A code is eight bytes, the highest first, so that lists sort in the order of their elements.

@@ -18,7 +18,6 @@ from sessionizer.core.key_group.cutting import (
     CapsOfRows,
     Cuts,
     Int64s,
-    Positions,
     codes,
     cut_sessions,
     int64s,
@@ -60,13 +59,13 @@ class OrderedLog:
     """
 
     events: pa.Table
-    order: Positions
+    order: Int64s
     cuts: Cuts
     admissions: Admissions
     conflicting: pa.Table | None
     repeated: int
 
-    def rows_of(self, sessions: Bools) -> Positions:
+    def rows_of(self, sessions: Bools) -> Int64s:
         """Return the rows of the selected ``sessions``, in order."""
         return self.order if sessions.all() else self.order[np.repeat(sessions, self.cuts.length)]
 
@@ -74,8 +73,7 @@ class OrderedLog:
 def lay_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> OrderedLog:
     """Return all sessions of a log, finished or not.
 
-    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
-    ``payload``.
+    Raises ``pa.ArrowTypeError`` if a column has no type in common among the tables and ``payload``.
     """
     stored = split_log(log)
     events = widen(_gather_rows(stored.tables, payload)).combine_chunks()
@@ -178,8 +176,7 @@ def merge(
     Final sessions get the columns of ``payload``, open events keep the columns they came with. ``log`` holds the tables
     of one group, oldest first, each stamped by ``mark_admitted``, and tombstones. ``keeps_log``: whether the open
     events may stay in the log. If the tables are large, the outcome has wide offsets (``codec.widen``) and leaves in
-    ``codec.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a
-    table and ``payload``.
+    ``codec.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common among the tables and ``payload``.
     """
     laid = lay_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
@@ -199,10 +196,7 @@ def merge(
 
 
 def ends_of_open(log: Sequence[pa.Table], rules: SessionRules) -> Ends:
-    """Return only the ends of all sessions that a log makes, finished or not.
-
-    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables.
-    """
+    """Return the ends of all sessions of a log. Raises ``pa.ArrowTypeError`` if tables have no type in common."""
     return _ends_of(lay_out(log, rules, []).cuts.due)
 
 
@@ -261,13 +255,10 @@ def instants(epoch_ms: pa.Array | Int64s) -> pa.Array:
 HEAVIEST: Final = 3
 """Number of keys that a group reports."""
 
-SHOWN_OF_A_KEY: Final = 64
-"""Characters of a key that are shown."""
-
 _LIMITS: Final = np.array([*AGE_LIMITS.values()], np.int64)
 
 
-def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms: int) -> GroupLoad:
+def load_of(cuts: Cuts, final: Bools, first: Int64s, events: pa.Table, now_ms: int) -> GroupLoad:
     """Return the load of a group whose log makes the sessions of ``cuts``, of which the ``final`` ones close.
 
     ``first`` are the positions of their first events in ``events``. Ages are at ``now_ms`` (epoch ms).
@@ -285,8 +276,7 @@ def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms
     return GroupLoad(
         closed=closed,
         ages=tuple(np.bincount(of_age, minlength=len(AGES)).tolist()),
-        heaviest=tuple(
-            (str(key)[:SHOWN_OF_A_KEY], count) for key, count in zip(keys, length[largest].tolist(), strict=True)
-        ),
+        # the beginning of a key is enough to know it
+        heaviest=tuple((str(key)[:64], count) for key, count in zip(keys, length[largest].tolist(), strict=True)),
         p99_events=int(np.partition(length, place)[place]),
     )

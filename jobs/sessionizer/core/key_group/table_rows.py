@@ -8,7 +8,7 @@ the log is decided before it. Its rows are then one batch, whatever group or bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -25,8 +25,6 @@ from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.codec import log_tables, mark_continued
 
 INSTANT: Final = pa.timestamp("us", tz="UTC")
-_MICROSECONDS: Final = 1000
-"""Microseconds in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,63 +40,56 @@ class RowOrigin:
         """Return the origin of the rows that ``batch_id`` writes now."""
         return cls(lineage, batch_id, datetime.now(UTC))
 
-    def columns(self, count: int) -> list[pa.Array]:
-        """Return the columns lineage, batch and moment, for ``count`` rows."""
-        return [pa.repeat(value, count) for value in (self.lineage, self.batch_id, pa.scalar(self.at, INSTANT))]
-
 
 NOWHERE: Final = RowOrigin("", 0, datetime.fromtimestamp(0, UTC))
 """The origin of rows of which only the types are read."""
 
+Column = tuple[pa.Field, str | Callable[[pa.RecordBatch, RowOrigin], pa.Array]]
+"""A column of a table, and its values: the name of the batch's column, or a function of the batch and its origin."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """The ``schema`` of a table's rows, and the function that makes their ``columns`` from a batch and its origin.
+    """The ``schema`` of a table's rows, and how each of its columns is made of a batch.
 
     Columns that need Spark (the measures) are not included.
     """
 
     schema: pa.Schema
-    columns: Callable[[pa.RecordBatch, RowOrigin], list[pa.Array]]
+    columns: Sequence[Column]
 
     def rows(self, batch: pa.RecordBatch, origin: RowOrigin) -> pa.RecordBatch:
         """Return the rows of the table for ``batch``."""
-        return pa.RecordBatch.from_arrays(self.columns(batch, origin), schema=self.schema)
+        made = [batch.column(made) if isinstance(made, str) else made(batch, origin) for _, made in self.columns]
+        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+
+
+def _shape(columns: Iterable[Column], at: str) -> RowShape:
+    """Return the shape of ``columns`` and those of the origin, whose moment is the column ``at``."""
+    every = [
+        *columns,
+        (pa.field("lineage", pa.string()), lambda batch, origin: pa.repeat(origin.lineage, batch.num_rows)),
+        (pa.field("batch_id", pa.int64()), lambda batch, origin: pa.repeat(origin.batch_id, batch.num_rows)),
+        (pa.field(at, INSTANT), lambda batch, origin: pa.repeat(pa.scalar(origin.at, INSTANT), batch.num_rows)),
+    ]
+    return RowShape(pa.schema([field for field, _ in every]), every)
 
 
 def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
     """Return the shape of rows of ``sessions``, from batches by ``schema.session_schema``."""
-    fields = [
-        pa.field("session_id", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("client", pa.string()),
-        pa.field("date", pa.date32()),
-        pa.field("started_at", INSTANT),
-        pa.field("ended_at", INSTANT),
-        pa.field("duration_ms", pa.int64()),
-        pa.field("event_count", pa.int32()),
-        pa.field("close_reason", pa.string()),
-        *([schema.session_schema(payload).field("events")] if keep_events else []),
-        *_origin_fields("emitted_at"),
+    columns: list[Column] = [
+        (pa.field("session_id", pa.string()), _identities),
+        (pa.field("key", pa.string()), "key"),
+        (pa.field("client", pa.string()), "client"),
+        (pa.field("date", pa.date32()), lambda sessions, _: _day(sessions.column("started_at"))),
+        (pa.field("started_at", INSTANT), "started_at"),
+        (pa.field("ended_at", INSTANT), "ended_at"),
+        (pa.field("duration_ms", pa.int64()), _duration),
+        (pa.field("event_count", pa.int32()), "event_count"),
+        (pa.field("close_reason", pa.string()), "close_reason"),
+        *([(schema.session_schema(payload).field("events"), "events")] if keep_events else []),
     ]
-
-    def columns(sessions: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
-        started, ended = sessions.column("started_at"), sessions.column("ended_at")
-        return [
-            _identities(sessions),
-            sessions.column("key"),
-            sessions.column("client"),
-            _day(started),
-            started,
-            ended,
-            pc.subtract(_milliseconds(ended), _milliseconds(started)),
-            sessions.column("event_count"),
-            sessions.column("close_reason"),
-            *([sessions.column("events")] if keep_events else []),
-            *origin.columns(sessions.num_rows),
-        ]
-
-    return RowShape(pa.schema(fields), columns)
+    return _shape(columns, "emitted_at")
 
 
 def open_rows(payload: schema.Payload, *, shows_events: bool) -> RowShape:
@@ -106,92 +97,62 @@ def open_rows(payload: schema.Payload, *, shows_events: bool) -> RowShape:
 
     With ``shows_events`` they also have the place by which ``open_events`` are joined.
     """
-    fields = [
-        pa.field("session_id", pa.string()),
-        pa.field("settled", pa.bool_()),
-        pa.field("key", pa.string()),
-        pa.field("client", pa.string()),
-        pa.field("date", pa.date32()),
-        pa.field("started_at", INSTANT),
-        pa.field("last_event_at", INSTANT),
-        pa.field("due_at", INSTANT),
-        pa.field("event_count", pa.int32()),
-        pa.field("first_event_id", pa.string()),
-        *([pa.field("_place", pa.int64())] if shows_events else []),
-        *_origin_fields("as_of"),
-    ]
-    emitted = open_schema(payload, shows_events=shows_events).names
-
-    def columns(sessions: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
-        made = {field.name: sessions.column(field.name) for field in fields if field.name in emitted}
-        made |= {"session_id": _identities(sessions), "date": _day(sessions.column("started_at"))}
-        made |= zip(("lineage", "batch_id", "as_of"), origin.columns(sessions.num_rows), strict=True)
-        return [made[field.name] for field in fields]
-
-    return RowShape(pa.schema(fields), columns)
+    emitted = open_schema(payload, shows_events=shows_events)
+    shown = ("settled", "key", "client", "date", "started_at", "last_event_at", "due_at", "event_count")
+    taken: dict[str, Column] = {name: (emitted.field(name), name) for name in emitted.names}
+    taken["date"] = (pa.field("date", pa.date32()), lambda sessions, _: _day(sessions.column("started_at")))
+    names = (*shown, "first_event_id", *(["_place"] if shows_events else []))
+    return _shape([(pa.field("session_id", pa.string()), _identities), *(taken[name] for name in names)], "as_of")
 
 
 def open_events(payload: schema.Payload) -> RowShape:
     """Return the shape of the places of open sessions and their events, from batches by ``open_schema``."""
-    emitted = open_schema(payload, shows_events=True)
-    fields = [emitted.field(name) for name in ("_place", "events")]
-    return RowShape(pa.schema(fields), lambda sessions, _: [sessions.column(field.name) for field in fields])
+    fields = [open_schema(payload, shows_events=True).field(name) for name in ("_place", "events")]
+    return RowShape(pa.schema(fields), [(field, field.name) for field in fields])
 
 
 def late_rows(payload: schema.Payload) -> RowShape:
     """Return the shape of rows of ``late_events``, from batches by ``schema.event_schema``."""
-    fields = [
-        pa.field("key", pa.string()),
-        pa.field("client", pa.string()),
-        pa.field("event_time", INSTANT),
-        pa.field("event_id", pa.string()),
-        pa.field("closes", pa.bool_()),
-        pa.field("timeout_ms", pa.int64()),
-        *payload,
-        pa.field("date", pa.date32()),
-        *_origin_fields("noticed_at"),
+    columns: list[Column] = [
+        (pa.field("key", pa.string()), schema.KEY),
+        (pa.field("client", pa.string()), schema.CLIENT),
+        (pa.field("event_time", INSTANT), lambda events, _: instants(events.column(schema.CLOCK))),
+        (pa.field("event_id", pa.string()), schema.EVENT_ID),
+        (pa.field("closes", pa.bool_()), schema.CLOSES),
+        (pa.field("timeout_ms", pa.int64()), schema.TIMEOUT),
+        *((field, schema.payload_field(field).name) for field in payload),
+        (pa.field("date", pa.date32()), lambda events, _: _day(events.column(schema.CLOCK).cast(pa.timestamp("ms")))),
     ]
-
-    def columns(events: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
-        event_time = instants(events.column(schema.CLOCK))
-        return [
-            events.column(schema.KEY),
-            events.column(schema.CLIENT),
-            event_time,
-            *(events.column(name) for name in (schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT)),
-            *(events.column(schema.payload_field(field).name) for field in payload),
-            _day(event_time),
-            *origin.columns(events.num_rows),
-        ]
-
-    return RowShape(pa.schema(fields), columns)
+    return _shape(columns, "noticed_at")
 
 
 def quarantine_rows() -> RowShape:
     """Return the shape of rows of ``quarantine``, from batches of reason, raw text and position."""
-    texts = [pa.field(name, pa.string()) for name in ("reason", "raw", "source_position")]
-    fields = [*texts, pa.field("date", pa.date32()), *_origin_fields("quarantined_at")]
-
-    def columns(refused: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
-        today = pa.repeat(pa.scalar(origin.at.date(), pa.date32()), refused.num_rows)
-        return [*refused.columns, today, *origin.columns(refused.num_rows)]
-
-    return RowShape(pa.schema(fields), columns)
-
-
-def _origin_fields(at: str) -> list[pa.Field]:
-    return [pa.field("lineage", pa.string()), pa.field("batch_id", pa.int64()), pa.field(at, INSTANT)]
+    columns: list[Column] = [
+        (pa.field("reason", pa.string()), lambda refused, _: refused.column(0)),
+        (pa.field("raw", pa.string()), lambda refused, _: refused.column(1)),
+        (pa.field("source_position", pa.string()), lambda refused, _: refused.column(2)),
+        (
+            pa.field("date", pa.date32()),
+            lambda refused, origin: pa.repeat(pa.scalar(origin.at.date(), pa.date32()), refused.num_rows),
+        ),
+    ]
+    return _shape(columns, "quarantined_at")
 
 
-def _identities(sessions: pa.RecordBatch) -> pa.Array:
+def _identities(sessions: pa.RecordBatch, _: RowOrigin) -> pa.Array:
     keys, first_ids = sessions.column("key").to_pylist(), sessions.column("first_event_id").to_pylist()
     started_ms = _milliseconds(sessions.column("started_at")).to_pylist()
     return pa.array(map(session_id, keys, started_ms, first_ids), pa.string())
 
 
+def _duration(sessions: pa.RecordBatch, _: RowOrigin) -> pa.Array:
+    return pc.subtract(_milliseconds(sessions.column("ended_at")), _milliseconds(sessions.column("started_at")))
+
+
 def _milliseconds(instant: pa.Array) -> pa.Array:
     """Return timestamps as epoch milliseconds. The result is exact, because clocks have whole milliseconds."""
-    return pc.divide(instant.cast(pa.int64()), _MICROSECONDS)
+    return pc.divide(instant.cast(pa.int64()), 1000)
 
 
 def _day(instant: pa.Array) -> pa.Array:

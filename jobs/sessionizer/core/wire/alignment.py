@@ -7,7 +7,7 @@ struct, as in a table, the present fields decide: a missing field becomes null, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -28,16 +28,14 @@ def unfit(before: pa.DataType, now: pa.DataType) -> Unfit | None:
     """Return the first part of type ``before`` that does not fit into ``now``, or None if all values fit."""
     if pa.types.is_struct(before) and pa.types.is_struct(now):
         shared = [field for field in before if now.get_field_index(field.name) >= 0]
-        return _first((field.name, unfit(field.type, now.field(field.name).type)) for field in shared)
-    if pa.types.is_map(before) and pa.types.is_map(now):
-        parts = (("key", before.key_type, now.key_type), ("value", before.item_type, now.item_type))
-        return _first((name, unfit(was, is_)) for name, was, is_ in parts)
-    if pa.types.is_list(before) and pa.types.is_list(now):
-        return _first([("element", unfit(before.value_type, now.value_type))])
-    return None if before.equals(now) or _widens(before, now) else Unfit((), before, now)
-
-
-def _first(found: Iterable[tuple[str, Unfit | None]]) -> Unfit | None:
+        parts = [(field.name, field.type, now.field(field.name).type) for field in shared]
+    elif pa.types.is_map(before) and pa.types.is_map(now):
+        parts = [("key", before.key_type, now.key_type), ("value", before.item_type, now.item_type)]
+    elif pa.types.is_list(before) and pa.types.is_list(now):
+        parts = [("element", before.value_type, now.value_type)]
+    else:
+        return None if before.equals(now) or _widens(before, now) else Unfit((), before, now)
+    found = ((name, unfit(was, is_)) for name, was, is_ in parts)
     return next((part._replace(path=(name, *part.path)) for name, part in found if part is not None), None)
 
 
@@ -88,18 +86,18 @@ def align_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """
     if table.schema.equals(schema):
         return table
-    rows = table.combine_chunks().to_batches()
-    batches = [pa.RecordBatch.from_arrays(_align_columns(batch, schema), schema=schema) for batch in rows]
+    batches = []
+    for batch in table.combine_chunks().to_batches():
+        columns = _align_parts(dict(zip(batch.schema.names, batch.columns, strict=True)), schema, batch.num_rows)
+        batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
     return pa.Table.from_batches(batches, schema).replace_schema_metadata(table.schema.metadata)
 
 
-def _align_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-    names = set(batch.schema.names)
+def _align_parts(parts: Mapping[str, pa.Array], fields: Iterable[pa.Field], count: int) -> list[pa.Array]:
+    """Return an array for each of ``fields``, in its type. A missing one is ``count`` nulls."""
     return [
-        align_values(batch.column(field.name), field.type)
-        if field.name in names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
+        align_values(parts[field.name], field.type) if field.name in parts else pa.nulls(count, field.type)
+        for field in fields
     ]
 
 
@@ -107,30 +105,16 @@ def align_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return ``values`` in the type ``kind``. Raises ``pa.ArrowTypeError`` if they do not fit."""
     if values.type.equals(kind):
         return values
-    reason = unfit(values.type, kind)
-    if reason is not None:
+    if (reason := unfit(values.type, kind)) is not None:
         message = f"{reason.before} does not go into {reason.now} ({'.'.join(reason.path) or 'the column'})"
         raise pa.ArrowTypeError(message)
-    if pa.types.is_struct(kind):
-        return _align_struct(values, kind)
-    if pa.types.is_map(kind) or pa.types.is_list(kind):
-        return _align_sequence(values, kind)
-    return values.cast(kind)
-
-
-def _align_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
-    parts = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
-    children = [
-        align_values(parts[field.name], field.type) if field.name in parts else pa.nulls(len(values), field.type)
-        for field in kind
-    ]
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
-
-
-def _align_sequence(values: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.Array:
-    """Return lists or maps of the same lengths with aligned elements."""
-    offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # for a slice Arrow accepts no mask
     mask = values.is_null()
+    if pa.types.is_struct(kind):
+        parts = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
+        return pa.StructArray.from_arrays(_align_parts(parts, kind, len(values)), fields=list(kind), mask=mask)
+    if not (pa.types.is_map(kind) or pa.types.is_list(kind)):
+        return values.cast(kind)
+    offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # for a slice Arrow accepts no mask
     if pa.types.is_list(kind):
         return pa.ListArray.from_arrays(offsets, align_values(values.values, kind.value_type), type=kind, mask=mask)
     keys, items = align_values(values.keys, kind.key_type), align_values(values.items, kind.item_type)
@@ -151,11 +135,8 @@ def is_identical(one: pa.Array, other: pa.Array) -> bool:
     """Whether both arrays are of one type and equal bit by bit. Arrow's own comparison treats NaNs as unequal."""
     if one.equals(other):
         return True
-    same_places = one.type == other.type and one.is_valid().equals(other.is_valid())
-    return same_places and _has_identical_parts(one, other)
-
-
-def _has_identical_parts(one: pa.Array, other: pa.Array) -> bool:
+    if one.type != other.type or not one.is_valid().equals(other.is_valid()):
+        return False
     kind = one.type
     if kind in _BITS:
         return bool(one.fill_null(0).view(_BITS[kind]).equals(other.fill_null(0).view(_BITS[kind])))
@@ -163,8 +144,8 @@ def _has_identical_parts(one: pa.Array, other: pa.Array) -> bool:
         return all(map(is_identical, one.flatten(), other.flatten()))
     if pa.types.is_map(kind):
         entries = pa.list_(pa.struct([kind.key_field, kind.item_field]))
-        return is_identical(one.cast(entries), other.cast(entries))
-    if pa.types.is_list(kind):
+        one, other = one.cast(entries), other.cast(entries)
+    if pa.types.is_list(one.type):
         same_lengths = pc.list_value_length(one).equals(pc.list_value_length(other))
         return same_lengths and is_identical(one.flatten(), other.flatten())
     return False

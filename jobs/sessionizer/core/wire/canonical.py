@@ -11,10 +11,8 @@ The columns are those of ``schema.event_schema``, with the unit in the names of 
 - ``admission``: ``turn``, the number of the batch in that group's log; ``late_before_ms``, its threshold (epoch ms);
   its ``caps``, null if the release wrote none; ``columns``, the payload columns that the event came with.
 
-Division of canonical rows into new key groups, and the packing of each group's rows into blobs of its log.
-
-Rows are divided, as they come, into blobs of one group each (*shares*). The shares are sent to the task that packs the
-group.
+For new key groups, rows are divided, as they come, into blobs of one group each (*shares*). The task that packs the
+group makes the blobs of its log of them.
 """
 
 from __future__ import annotations
@@ -61,8 +59,6 @@ ADMISSION_TYPE: Final = pa.struct(
 )
 _OUTSIDE: Final = {schema.CLOCK: "clock_ms", schema.TIE: "tie_ms"}
 _INSIDE: Final = {outside: name for name, outside in _OUTSIDE.items()}
-_NULL: Final = -1
-"""The number for a null. It is free, because no cap is negative."""
 
 
 def canonical_schema(events: pa.Schema) -> pa.Schema:
@@ -86,14 +82,13 @@ def read_typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema |
     columns = columns.remove_metadata()
     turns = accumulate((not continues(table) for table in log), initial=0)
     next(turns)
-    rows = [_rows_of(table, columns, key_group, turn) for table, turn in zip(log, turns, strict=True)]
-    return pa.concat_tables([canonical_schema(columns).empty_table(), *rows])
-
-
-def _rows_of(table: pa.Table, columns: pa.Schema, key_group: int, turn: int) -> pa.Table:
-    ours = [pa.scalar(key_group, pa.int32()), pa.scalar({"turn": turn, **_admission_of(table)}, ADMISSION_TYPE)]
-    values = [*align_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
-    return pa.table(values, schema=canonical_schema(columns))
+    shape = canonical_schema(columns)
+    tables = [shape.empty_table()]
+    for table, turn in zip(log, turns, strict=True):
+        ours = [pa.scalar(key_group, pa.int32()), pa.scalar({"turn": turn, **_admission_of(table)}, ADMISSION_TYPE)]
+        values = [*align_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
+        tables.append(pa.table(values, schema=shape))
+    return pa.concat_tables(tables)
 
 
 def _admission_of(table: pa.Table) -> dict[str, Any]:
@@ -116,7 +111,11 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
     log: list[pa.Table] = []
     before: tuple[int, int] | None = None
     for admission, positions in _batches(rows):
-        first, *others = log_tables(_admit(events, positions, admission))
+        came_with = set(admission["columns"])
+        kept = events.select([name for name in events.column_names if name in came_with or not _is_payload(name)])
+        caps = None if admission["caps"] is None else Caps(**admission["caps"])
+        admitted = mark_admitted(take_rows(kept, positions), admission["late_before_ms"], caps)
+        first, *others = log_tables(admitted)
         batch = (admission["turn"], admission["late_before_ms"])
         log += [mark_continued(first) if batch == before else first, *others]
         before = batch
@@ -197,13 +196,6 @@ def _inside(rows: pa.Table) -> pa.Table:
     return events.rename_columns([_INSIDE.get(name, name) for name in events.column_names])
 
 
-def _admit(events: pa.Table, positions: Int64s, admission: dict[str, Any]) -> pa.Table:
-    came_with = set(admission["columns"])
-    kept = events.select([name for name in events.column_names if name in came_with or not _is_payload(name)])
-    caps = None if admission["caps"] is None else Caps(**admission["caps"])
-    return mark_admitted(take_rows(kept, positions), admission["late_before_ms"], caps)
-
-
 def _batches(rows: pa.Table) -> Iterator[tuple[dict[str, Any], Int64s]]:
     """Yield each admission and the positions of its rows, in the order of the turns."""
     if not rows.num_rows:
@@ -242,7 +234,8 @@ def _number_admissions(admission: pa.ChunkedArray) -> list[Int64s]:
     # One line for each name, because no column's name has two lines.
     columns = pc.binary_join(pc.struct_field(admission, "columns"), "\n").dictionary_encode()
     return [
-        *(number.cast(pa.int64()).fill_null(_NULL).to_numpy() for number in numbers),
+        # -1 is free, because no cap is negative
+        *(number.cast(pa.int64()).fill_null(-1).to_numpy() for number in numbers),
         caps.is_valid().to_numpy().astype(np.int64),
         np.concatenate([chunk.indices.to_numpy() for chunk in columns.chunks]).astype(np.int64),
     ]

@@ -3,15 +3,12 @@
 A blob is one Arrow IPC stream, compressed with Zstandard, that carries its own schema. The schema's metadata of a blob
 of open events hold the ``revision`` that wrote it, and the threshold and the caps that its rows were admitted with.
 
-Tombstones: a table in a group's log that says which rows of the tables before it are deleted.
-
 A merge that finishes few sessions does not write the open events anew. It leaves the finished events where they are and
-appends tombstones. The newest tombstones in a log hold all deletions. ``decode_log`` returns the others.
-
-Tables of more than 2 GiB of text: 64-bit offsets during a merge, and small pieces for its output.
+appends *tombstones*: a table that says which rows of the tables before it are deleted. The newest ones in a log hold
+all deletions.
 
 A column of text or bytes has offsets of 32 bits in the state, in Spark and in the tables. If a group holds more text
-than they reach, its columns get offsets of 64 bits. Only a merge sees these.
+than they reach, its columns get offsets of 64 bits during a merge, which leaves in small pieces.
 """
 
 from __future__ import annotations
@@ -78,13 +75,6 @@ def mark_continued(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _CONTINUES: b"1"})
 
 
-def mark_first(table: pa.Table) -> pa.Table:
-    """Remove the stamp of ``mark_continued``."""
-    metadata = dict(table.schema.metadata or {})
-    metadata.pop(_CONTINUES, None)
-    return table.replace_schema_metadata(metadata)
-
-
 def continues(table: pa.Table) -> bool:
     """Whether ``mark_continued`` stamped the table."""
     return _CONTINUES in (table.schema.metadata or {})
@@ -102,9 +92,7 @@ def read_admission_caps(table: pa.Table) -> Caps | None:
 
 
 Bools = NDArray[np.bool_]
-
-_DELETED: Final = "deleted"
-_TOMBSTONES: Final = pa.schema([pa.field(_DELETED, pa.bool_())])
+_TOMBSTONES: Final = pa.schema([pa.field("deleted", pa.bool_())])
 
 
 class StoredLog(NamedTuple):
@@ -125,7 +113,7 @@ def split_log(log: Iterable[pa.Table]) -> StoredLog:
     newest: Bools = np.empty(0, np.bool_)
     for table in log:
         if _are_tombstones(table):
-            newest = table.column(_DELETED).to_numpy()
+            newest = table.column(0).to_numpy()
         else:
             tables.append(table)
     deleted = np.zeros(sum(table.num_rows for table in tables), np.bool_)
@@ -164,7 +152,11 @@ def mark_first_pieces(tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
         joins = continues(table)
         begun = begun and joins
         if table.num_rows:
-            yield mark_first(table) if joins and not begun else table
+            if joins and not begun:
+                stamps = {name: text for name, text in table.schema.metadata.items() if name != _CONTINUES}
+                yield table.replace_schema_metadata(stamps)
+            else:
+                yield table
             begun = True
 
 
@@ -181,7 +173,6 @@ The JVM holds several whole blobs in its heap at a time: rows on their way, and 
 """
 
 _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-_NARROW: Final = {wide: narrow for narrow, wide in _WIDE.items()}
 
 
 def widen(table: pa.Table) -> pa.Table:
@@ -224,8 +215,8 @@ def log_tables(events: pa.Table) -> list[pa.Table]:
 
 def narrow_schema(wide: pa.Schema) -> pa.Schema:
     """Return the schema ``wide`` with narrow offsets, which undoes ``widen``."""
-    fields = [field.with_type(_replace_leaves(field.type, _NARROW)) for field in wide]
-    return pa.schema(fields, wide.metadata)
+    leaves = {large: narrow for narrow, large in _WIDE.items()}
+    return pa.schema([field.with_type(_replace_leaves(field.type, leaves)) for field in wide], wide.metadata)
 
 
 def _replace_leaves(kind: pa.DataType, leaves: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:

@@ -55,7 +55,11 @@ class ErasedKeys:
         return reduce(pc.or_, found) if found else None
 
     def _find(self, events: pa.RecordBatch | pa.Table, each: ErasedOnce) -> pa.ChunkedArray | pa.Array | None:
-        before, name = pc.less_equal(_happened(events), each.until_ms), event_column(each.column)
+        happened, name = events.column(schema.CLOCK), event_column(each.column)
+        if schema.TIE in events.schema.names:  # an event without a time of its own happened when it arrived
+            own = events.column(schema.TIE)
+            happened = pc.if_else(pc.greater(own, 0), own, happened)
+        before = pc.less_equal(happened, each.until_ms)
         if name not in events.schema.names or not pc.any(before).as_py():
             return None
         column = events.column(name)
@@ -114,22 +118,11 @@ def _digests_in(digests: bytes) -> frozenset[bytes]:
     return frozenset(digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES))
 
 
-def _happened(events: pa.RecordBatch | pa.Table) -> pa.ChunkedArray | pa.Array:
-    """Return when each event happened (epoch ms): by its own time, and if it has none by its arrival."""
-    clock = events.column(schema.CLOCK)
-    if schema.TIE not in events.schema.names:
-        return clock
-    own = events.column(schema.TIE)
-    return pc.if_else(pc.greater(own, 0), own, clock)
-
-
 def refuse_erased(batch: pa.RecordBatch, erased: ErasedKeys) -> pa.RecordBatch:
     """Return guarded rows (``rows.QUARANTINE_COLUMNS`` and those of events) with those of erased keys refused.
 
-    Rows with redacted values stay without these.
-
     Such a row gets the reason ``erased``, and its text and position are dropped. The same holds for a row that was
-    refused before and whose time or key is unknown, if its text holds an erased value.
+    refused before and whose time or key is unknown, if its text holds an erased value. Redacted values become null.
     """
     reason, raw, position = rows.QUARANTINE_COLUMNS
     mask, redacting = erased.find_in_events(batch), tuple(each for each in erased.erasures if each.redacts)
@@ -154,7 +147,4 @@ def refuse_erased(batch: pa.RecordBatch, erased: ErasedKeys) -> pa.RecordBatch:
     columns[reason] = pc.if_else(mask, QuarantineReason.ERASED.value, columns[reason])
     for name in (raw, position):
         columns[name] = pc.if_else(mask, pa.scalar(None, columns[name].type), columns[name])
-    return pa.RecordBatch.from_arrays(
-        [*columns.values()],
-        schema=pa.schema([pa.field(name, column.type) for name, column in columns.items()]),
-    )
+    return pa.record_batch(columns)

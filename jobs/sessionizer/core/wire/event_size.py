@@ -1,9 +1,7 @@
-"""Sizes of events in bytes, as the cap max_bytes counts them, and rows of any types as JSON.
+"""Sizes of events in bytes, as the cap max_bytes counts them, and rows of any types as JSON, to show events.
 
-Rows of any types as JSON, the form in which a quarantined event is shown.
-
-The rules are those of Spark's ``to_json``: nulls are omitted, bytes are Base64, instants are ISO 8601, and numbers
-that JSON cannot express are text. Decimals are text too, because a reader of JSON numbers would round them.
+The rules of the JSON are those of Spark's ``to_json``: nulls are omitted, bytes are Base64, instants are ISO 8601, and
+numbers that JSON cannot express are text. Decimals are text too, because a reader of JSON numbers would round them.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from sessionizer.core.wire import schema
 
 Sizes = NDArray[np.int64]
 
-_OURS: Final = (schema.KEY, schema.CLIENT, schema.EVENT_ID)
+_BYTES_OR_TEXT: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def sizes_that_count(events: pa.Table, caps: Iterable[Caps]) -> Sizes | None:
@@ -38,7 +36,8 @@ def sizes_that_count(events: pa.Table, caps: Iterable[Caps]) -> Sizes | None:
     max_bytes = min((each.max_bytes for each in caps if each.max_bytes is not None), default=None)
     if max_bytes is None:
         return None
-    counted = events.select([name for name in events.column_names if name in _OURS or name.startswith(schema.PAYLOAD)])
+    ours = (schema.KEY, schema.CLIENT, schema.EVENT_ID)
+    counted = events.select([name for name in events.column_names if name in ours or name.startswith(schema.PAYLOAD)])
     plain = not any(pa.types.is_nested(column.type) for column in counted.schema)
     if plain and counted.nbytes + BYTES_OF_VALUE * events.num_rows * counted.num_columns < max_bytes:
         return None
@@ -67,19 +66,13 @@ def sizes_of_values(values: pa.Array) -> Sizes:
         within = _sum_elements(values, BYTES_OF_VALUE + sizes_of_values(values.keys) + sizes_of_values(values.items))
     elif isinstance(kind, pa.ListType | pa.LargeListType):
         within = _sum_elements(values, sizes_of_values(values.values))
-    elif _has_bytes(kind):
+    elif kind in _BYTES_OR_TEXT:
         sizes += pc.binary_length(values).fill_null(0).to_numpy()
         return sizes
     else:
         return sizes
     sizes += np.where(valid, within, 0)
     return sizes
-
-
-def _has_bytes(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary
-    ))  # fmt: skip
 
 
 def _sum_elements(lists: pa.Array, elements: Sizes) -> Sizes:
@@ -92,15 +85,9 @@ def _sum_elements(lists: pa.Array, elements: Sizes) -> Sizes:
 
 def json_objects(table: pa.Table) -> list[str]:
     """Return each row as the text of a JSON object."""
-    columns = {
-        field.name: [_jsonable(value, field.type) for value in plain_values(table.column(field.name))]
-        for field in table.schema
-    }
-    return [_object(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
-
-
-def _object(row: dict[str, Any]) -> str:
-    return json.dumps({name: value for name, value in row.items() if value is not None}, sort_keys=True)
+    columns = [[_jsonable(value, column.type) for value in plain_values(column)] for column in table.columns]
+    rows = (zip(table.column_names, row, strict=True) for row in zip(*columns, strict=True))
+    return [json.dumps({name: value for name, value in row if value is not None}, sort_keys=True) for row in rows]
 
 
 def _jsonable(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401  what a column may hold
@@ -111,14 +98,11 @@ def _jsonable(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401  what a col
         fields = {field.name: _jsonable(value[field.name], field.type) for field in kind}
         return {name: part for name, part in fields.items() if part is not None}
     if pa.types.is_map(kind):
-        return {_key(_jsonable(key, kind.key_type)): _jsonable(part, kind.item_type) for key, part in value}
+        parts = ((_jsonable(key, kind.key_type), _jsonable(part, kind.item_type)) for key, part in value)
+        return {key if isinstance(key, str) else json.dumps(key, sort_keys=True): part for key, part in parts}
     if pa.types.is_list(kind):
         return [_jsonable(part, kind.value_type) for part in value]
     return _scalar(value, kind)
-
-
-def _key(value: Any) -> str:  # noqa: ANN401  what a map's key may be
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401  what a column may hold
@@ -137,14 +121,10 @@ def _moment(count: int, kind: pa.DataType) -> str:
     """Format a day, time or instant with numpy, which knows every year that 64 bits can count to."""
     if pa.types.is_date(kind):
         return str(np.datetime64(count, "D"))
-    instant = _instant(count, kind)
+    if kind.unit == "us":  # by way of milliseconds, because the least count is NaT to numpy
+        instant = f"{np.datetime64(count // 1000, 'ms')}{count % 1000:03}"
+    else:
+        instant = str(np.datetime64(count, kind.unit))
     if pa.types.is_time(kind):
         return instant.partition("T")[2]
     return f"{instant}Z" if kind.tz else instant
-
-
-def _instant(count: int, kind: pa.DataType) -> str:
-    """Format an instant. Microseconds go by way of milliseconds, because the least count is NaT to numpy."""
-    if kind.unit != "us":
-        return str(np.datetime64(count, kind.unit))
-    return f"{np.datetime64(count // 1000, 'ms')}{count % 1000:03}"

@@ -4,12 +4,10 @@ Times are epoch milliseconds (int64). The *clock* is the time a session is measu
 ``event_time`` mode, the arrival of its batch in the two arrival modes. The arrival modes keep the event's own time (0
 if it has none) as ``tie``, which orders the events of one batch.
 
-The labels of key groups in the shuffle, by which Spark spreads the groups evenly.
-
-Spark puts a row into the partition ``hash(grouping key) mod partitions``. If sixteen groups were labelled 0 to 15, one
-of two partitions would get nine, and of eight partitions some would get four and some none. So the label of group g is
-the smallest number whose hash is g modulo the number of groups. If the number of partitions divides the number of
-groups, all partitions get the same number of groups.
+The labels of key groups spread the groups evenly. Spark puts a row into the partition ``hash(grouping key) mod
+partitions``. If sixteen groups were labelled 0 to 15, one of two partitions would get nine, and of eight partitions
+some would get four and some none. So the label of group g is the smallest number whose hash is g modulo the number of
+groups. If the number of partitions divides the number of groups, all partitions get the same number of groups.
 """
 
 from __future__ import annotations
@@ -37,11 +35,10 @@ def event_schema(payload: Payload, clock: Clock) -> pa.Schema:
 
     Before admission ``timeout_ms`` is the event's own and may be null. In the state it is the timeout in force.
     """
-    columns: list[pa.Field] = [pa.field(KEY, pa.string()), pa.field(CLIENT, pa.string()), pa.field(CLOCK, pa.int64())]
-    if not clock.has_watermark:
-        columns.append(pa.field(TIE, pa.int64()))
-    columns += [pa.field(EVENT_ID, pa.string()), pa.field(CLOSES, pa.bool_()), pa.field(TIMEOUT, pa.int64())]
-    return pa.schema([*columns, *(payload_field(field) for field in payload)])
+    times = {CLOCK: pa.int64()} if clock.has_watermark else {CLOCK: pa.int64(), TIE: pa.int64()}
+    own = {KEY: pa.string(), CLIENT: pa.string(), **times}
+    own |= {EVENT_ID: pa.string(), CLOSES: pa.bool_(), TIMEOUT: pa.int64()}
+    return pa.schema([*(pa.field(name, kind) for name, kind in own.items()), *map(payload_field, payload)])
 
 
 def payload_field(field: pa.Field) -> pa.Field:
@@ -54,37 +51,28 @@ def session_event_type(payload: Payload) -> pa.StructType:
 
     Its fields are event_time (µs, UTC), event_id, closes, then the payload columns.
     """
-    return pa.struct(
-        [
-            pa.field("event_time", pa.timestamp("us", tz="UTC")),
-            pa.field("event_id", pa.string()),
-            pa.field("closes", pa.bool_()),
-            *payload,
-        ],
-    )
+    own = {"event_time": pa.timestamp("us", tz="UTC"), "event_id": pa.string(), "closes": pa.bool_()}
+    return pa.struct([*(pa.field(name, kind) for name, kind in own.items()), *payload])
 
 
 def session_schema(payload: Payload) -> pa.Schema:
     """Return the schema of finished sessions as the operator emits them. ``events`` is in session order."""
     timestamp = pa.timestamp("us", tz="UTC")
     return pa.schema(
-        [
-            pa.field(KEY, pa.string()),
-            pa.field(CLIENT, pa.string()),
-            pa.field("started_at", timestamp),
-            pa.field("ended_at", timestamp),
-            pa.field("event_count", pa.int32()),
-            pa.field("close_reason", pa.string()),
-            pa.field("first_event_id", pa.string()),
-            pa.field("events", pa.list_(session_event_type(payload))),
-        ],
+        {
+            KEY: pa.string(),
+            CLIENT: pa.string(),
+            "started_at": timestamp,
+            "ended_at": timestamp,
+            "event_count": pa.int32(),
+            "close_reason": pa.string(),
+            "first_event_id": pa.string(),
+            "events": pa.list_(session_event_type(payload)),
+        }
     )
 
 
 Labels = NDArray[np.int32]
-
-_SEED = np.uint32(42)
-_BYTES = np.uint32(4)
 
 
 def group_labels(groups: int) -> Labels:
@@ -106,8 +94,8 @@ def group_numbers(groups: int) -> dict[int, int]:
 def spark_hash(numbers: Labels) -> Labels:
     """Return Spark's hash of an INT column: 32-bit MurmurHash3 of one word (``Murmur3_x86_32.hashInt``)."""
     mixed = _rotate(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    state = _rotate(mixed ^ _SEED, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    state ^= _BYTES
+    state = _rotate(mixed ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    state ^= np.uint32(4)
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return (state ^ (state >> np.uint32(16))).view(np.int32)

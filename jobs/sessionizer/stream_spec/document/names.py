@@ -37,7 +37,10 @@ from sessionizer.launch.driver_environment import is_airflows
 
 
 class Section(BaseModel):
-    """A block of the YAML file: no unknown keys, no conversion between types, unchanged after reading."""
+    """A block of the YAML file: no unknown keys, no conversion between types, unchanged after reading.
+
+    A duration is milliseconds in Python (``gap_timeout_ms``), and text with a unit in YAML (``gap_timeout``).
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -45,6 +48,7 @@ class Section(BaseModel):
         strict=True,
         # a value may be a secret that was put in the wrong place
         hide_input_in_errors=True,
+        alias_generator=lambda name: name.removesuffix("_ms"),
     )
 
 
@@ -79,13 +83,10 @@ SESSION_FACTS: Final = (
     "session_id", "key", "client", "date", "started_at", "ended_at", "duration_ms", "event_count", "close_reason",
 )  # fmt: skip
 """Columns of the table ``sessions`` that tell of a session alone, in their order."""
-SESSION_COLUMNS: Final = frozenset({*SESSION_FACTS, "events", "lineage", "batch_id", "emitted_at"})
-"""Columns of every ``sessions`` table. A measure of the same name would hide one."""
-
 EVENT_FIELDS: Final = frozenset({"event_time", "event_id", "closes"})
 """Fields that every event in ``sessions.events`` has beside its payload."""
-
-RESERVED_NAMES: Final = SESSION_COLUMNS | EVENT_FIELDS
+RESERVED_NAMES: Final = frozenset({*SESSION_FACTS, "events", "lineage", "batch_id", "emitted_at"}) | EVENT_FIELDS
+"""Columns of every ``sessions`` table, and of an event in it. A measure or a column of the same name would hide one."""
 
 
 def check_stream_name(name: str) -> str:
@@ -171,19 +172,14 @@ _LAST_PORT: Final = 65535
 
 def check_brokers(addresses: str) -> str:
     """Return ``addresses`` if each of them has a host and a port."""
-    for address in addresses.split(","):
-        if not _is_address(address.strip()):
-            host = address.strip().rpartition("/")[2].partition(":")[0]
+    for address in map(str.strip, addresses.split(",")):
+        host, _, port = address.rpartition(":")
+        is_host = host and "/" not in host and (":" not in host or host.startswith("["))
+        if not (is_host and port.isascii() and port.isdecimal() and 0 < int(port) <= _LAST_PORT):
+            host = address.rpartition("/")[2].partition(":")[0]
             # the port is the one in Kafka's own settings
             raise refusal(addresses, f"host:port of each broker, such as {host or 'localhost'}:9092")
     return addresses
-
-
-def _is_address(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or (":" in host and not host.startswith("[")):
-        return False
-    return port.isascii() and port.isdecimal() and 0 < int(port) <= _LAST_PORT
 
 
 Brokers = Annotated[Text, AfterValidator(check_brokers)]
@@ -218,23 +214,24 @@ def format_duration(milliseconds: int) -> str:
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
+_DURATION_SCHEMA: Final[dict[str, JsonValue]] = {
+    "type": "string",
+    "format": "duration-with-unit",
+    "pattern": DURATION_PATTERN,
+    "examples": ["30 seconds", "10 minutes", "1 hour"],
+}
 Duration = Annotated[
     int,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "format": "duration-with-unit",
-            "pattern": DURATION_PATTERN,
-            "examples": ["30 seconds", "10 minutes", "1 hour"],
-        }
-    ),
+    WithJsonSchema(_DURATION_SCHEMA),
 ]
 """Milliseconds, read from text such as ``30 seconds`` and written as such in JSON."""
 
 
-PREFIX: Final = "SESSIONIZER_"
+def variable_of(name: str) -> str:
+    """Return the variable that sets ``name``."""
+    return f"SESSIONIZER_{name.upper()}"
 
 
 def duration_from(environment: Mapping[str, str], name: str) -> int:
@@ -247,8 +244,3 @@ def duration_from(environment: Mapping[str, str], name: str) -> int:
         return parse_duration(environment[variable])
     except ValueError as error:
         raise InvalidSpec(variable, environment[variable], "a duration such as '30 seconds' or '5 minutes'") from error
-
-
-def variable_of(name: str) -> str:
-    """Return the variable that sets ``name``."""
-    return PREFIX + name.upper()

@@ -13,23 +13,20 @@ from typing import Final
 
 from sessionizer.redaction import SECRET_WORDS
 
-SECRET_WORD: Final = re.compile("|".join((*SECRET_WORDS, "private")), re.IGNORECASE)
-KEY_WORD: Final = re.compile("key(?![a-z])", re.IGNORECASE)
-"""Pattern that matches ``fs.s3a.access.key``, ``accessKey`` and ``ssl.key.location``, but not ``keystore``."""
-
+_SECRET_WORD: Final = re.compile("|".join((*SECRET_WORDS, "private")), re.IGNORECASE)
+SECRET: Final = re.compile(f"{_SECRET_WORD.pattern}|key(?![a-z])", re.IGNORECASE)
+"""Options that are likely secrets, such as ``accessKey`` and ``ssl.key.location``, but not a keystore."""
 _CLASS_WORDS: Final = (
     "class", "classes", "impl", "reporters", "strategy", "serializer", "deserializer", "serializations", "codecs",
     "factory", "plugins?", "handlers?", "callbacks?", r"(?<!config\.)(?<!security\.)providers?", r"group\.mapping",
     "interceptors?", "partitioner", "pathfilter",
 )  # fmt: skip
-_CLASS: Final = re.compile(rf"\.({'|'.join(_CLASS_WORDS)})(?:\.|$)", re.IGNORECASE)
-_PROGRAM: Final = re.compile(r"\b(?:cmd|command|script|exec|executable|program)\b", re.IGNORECASE)
-_PROVIDER: Final = re.compile(r"\b(config|security)\.providers\b", re.IGNORECASE)
-
-
-def looks_secret(option: str) -> bool:
-    """Tell whether the value of ``option`` is likely a secret."""
-    return bool(SECRET_WORD.search(option) or KEY_WORD.search(option))
+CLASS: Final = re.compile(rf"\.({'|'.join(_CLASS_WORDS)})(?:\.|$)", re.IGNORECASE)
+"""Options with the name of a class that Kafka or Hadoop loads and calls."""
+PROGRAM: Final = re.compile(r"\b(?:cmd|command|script|exec|executable|program)\b", re.IGNORECASE)
+"""Options with a program that the driver starts, such as ``sasl.kerberos.kinit.cmd``."""
+PROVIDER: Final = re.compile(r"\b(config|security)\.providers\b", re.IGNORECASE)
+"""Options that have Kafka put variables and files of the driver into other options."""
 
 
 def holds_secret(path: Sequence[str]) -> bool:
@@ -38,22 +35,7 @@ def holds_secret(path: Sequence[str]) -> bool:
     Outside of options the word "key" is harmless: ``mapping.key`` names the user's column.
     """
     among_options = any(step.startswith("options") for step in path[:-1])
-    return bool(path) and bool(looks_secret(path[-1]) if among_options else SECRET_WORD.search(path[-1]))
-
-
-def names_code(option: str) -> bool:
-    """Tell whether the value of ``option`` is the name of a class that Kafka or Hadoop loads and calls."""
-    return bool(_CLASS.search(option))
-
-
-def names_program(option: str) -> bool:
-    """Tell whether the value of ``option`` is a program that the driver starts, as ``sasl.kerberos.kinit.cmd``."""
-    return bool(_PROGRAM.search(option))
-
-
-def replaces_values(option: str) -> bool:
-    """Tell whether ``option`` has Kafka put variables and files of the driver into other options."""
-    return bool(_PROVIDER.search(option))
+    return bool(path) and (SECRET if among_options else _SECRET_WORD).search(path[-1]) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +199,9 @@ def only_plans(option: str) -> bool:
 
 def unfit_option(option: str, value: str, reader: str) -> str | None:
     """Return the advice about an ``option`` that a source of this ``reader`` does not take, or None."""
-    row = find_options(option, reader)
-    if row is not None and value.lower() == row.never:
-        return "another value, because with this one a single bad line ends the stream"
-    if row is not None:
-        return row.advice
+    if (row := find_options(option, reader)) is not None:
+        never = "another value, because with this one a single bad line ends the stream"
+        return never if value.lower() == row.never else row.advice
     rows = [row for row in READER_OPTIONS if row.advice is None and reader in row.readers.split()]
     taken = {name.lower(): name for row in rows for name in row.names.split()}
     close = difflib.get_close_matches(option.lower(), taken, n=1)

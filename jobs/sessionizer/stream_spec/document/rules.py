@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sessionizer.core.definition.rules import Caps, Clock
 from sessionizer.home.clock import HOUR, MINUTE, SECOND
@@ -90,6 +90,7 @@ class Mapping(Section):
         FieldEffect("timeout expression changed", "earlier events keep their timeout, {open} continue"),
     ] = Field(
         default=None,
+        alias="timeout_ms",
         description="The event's own gap timeout, in milliseconds, as bigint. Null: the timeout of its client or of "
         "the stream applies. Zero or less: the row is quarantined.",
         examples=["timeout_s * 1000L"],
@@ -102,7 +103,6 @@ class Mapping(Section):
     )
 
 
-IDLE_AFTER: Final = MINUTE
 MEBIBYTE: Final = 2**20
 KEEP_CAPS: Final = "earlier events keep the caps that they came with"
 
@@ -110,7 +110,7 @@ KEEP_CAPS: Final = "earlier events keep the caps that they came with"
 def default_idle_after(fields: dict[str, Any]) -> int | None:
     """Return the default in milliseconds: only event time stands still when a source falls quiet."""
     clock: Clock | None = fields.get("clock")
-    return IDLE_AFTER if clock and clock.has_watermark else None
+    return MINUTE if clock and clock.has_watermark else None
 
 
 class Rules(Section):
@@ -130,7 +130,6 @@ class Rules(Section):
     )
     watermark_delay_ms: Annotated[Duration, DurationEffect("watermark delay", "a watermark never moves back")] = Field(
         default=10 * MINUTE,
-        alias="watermark_delay",
         description="Longest delay of an event behind the newest event time (duration). A later event is late. An "
         "event time ahead of the driver's clock counts as the clock's time. Only event_time mode has late events.",
     )
@@ -138,7 +137,6 @@ class Rules(Section):
         Duration, DurationEffect("gap", "earlier events keep the timeout that they came with")
     ] = Field(
         default=30 * MINUTE,
-        alias="gap_timeout",
         description="Quiet time after which a session ends (duration), unless the event or its client has its own "
         "timeout.",
     )
@@ -171,15 +169,13 @@ class Rules(Section):
     )
     max_duration_ms: Annotated[Duration | None, DurationEffect("cap", KEEP_CAPS)] = Field(
         default=24 * HOUR,
-        alias="max_duration",
         description="Time since its first event after which a session is cut (duration). null: no cap.",
     )
     idle_after_ms: Annotated[
         Duration | None, DurationEffect("idle_after", "the watermark of a quiet source moves on earlier or later")
     ] = Field(
         default_factory=default_idle_after,
-        alias="idle_after",
-        json_schema_extra={"default": IDLE_AFTER},
+        json_schema_extra={"default": MINUTE},
         description="Wall-clock time with no new events after which the watermark moves on by itself, so that "
         "sessions of a quiet source close (duration). Only in event_time mode. null: never.",
     )
@@ -187,7 +183,6 @@ class Rules(Section):
         Duration | None, DurationEffect("emit_every", "finished sessions come out in other steps, the same ones")
     ] = Field(
         default=30 * SECOND,
-        alias="emit_every",
         description="Step of event time in which finished sessions are emitted (duration). A session is emitted at "
         "most this much later, or one batch later in a backlog. Longer steps cost less. null: each session is emitted "
         "in the first batch in which it is final.",
@@ -196,7 +191,6 @@ class Rules(Section):
         Duration, DurationEffect("future tolerance", "it decides which new rows are quarantined")
     ] = Field(
         default=10 * MINUTE,
-        alias="future_tolerance",
         description="How far ahead of the wall clock an event time may be (duration). Later rows are quarantined.",
     )
     max_event_bytes: Annotated[
@@ -225,16 +219,6 @@ def is_migration_id(text: str) -> bool:
     return re.fullmatch(SLUG_PATTERN, text) is not None
 
 
-def check_id(text: str) -> str:
-    """Return ``text`` if it may name a migration."""
-    if not is_migration_id(text):
-        raise refusal(text, ALLOWED_ID)
-    return text
-
-
-MigrationId = Annotated[str, AfterValidator(check_id), Field(json_schema_extra={"pattern": f"^{SLUG_PATTERN}$"})]
-
-
 class Migration(Section):
     """SQL expressions over the columns of an open event.
 
@@ -242,9 +226,10 @@ class Migration(Section):
     All expressions of one migration see the event as it was before it.
     """
 
-    id: MigrationId = Field(
+    id: str = Field(
         description="Name of the migration, unique in the stream. Never reuse one.",
         examples=["users-instead-of-browsers"],
+        json_schema_extra={"pattern": f"^{SLUG_PATTERN}$"},
     )
     columns: dict[ColumnName, Expression] = Field(
         default_factory=dict,
@@ -270,18 +255,21 @@ class Migration(Section):
     )
     timeout_ms: Expression | None = Field(
         default=None,
+        alias="timeout_ms",
         description="The new gap timeout of each open event, in milliseconds, as bigint. It is positive, never null.",
     )
+
+    @field_validator("id")
+    @classmethod
+    def _names_a_migration(cls, text: str) -> str:
+        if not is_migration_id(text):
+            raise refusal(text, ALLOWED_ID)
+        return text
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
         if not any((self.columns, self.key, self.client, self.drop, self.where, self.timeout_ms)):
-            allowed = "at least one of columns, key, client, drop, where, timeout_ms"
-            raise refusal(None, allowed, "columns")
-        return self
-
-    @model_validator(mode="after")
-    def _drops_no_column_that_it_sets(self) -> Self:
+            raise refusal(None, "at least one of columns, key, client, drop, where, timeout_ms", "columns")
         for name in self.drop:
             if name in self.columns:
                 raise refusal(name, "a column that the same migration does not set", "drop")

@@ -1,8 +1,6 @@
 """The sources of a stream's events, their options, and the schemas of their values.
 
-The schema of values in bytes: a file beside the spec, and a registry of the schemas that values were written with.
-
-A recorded spec holds the content of the file, because a stream runs by what was recorded, not by files.
+A recorded spec holds the content of a schema's file, because a stream runs by what was recorded, not by files.
 """
 
 import base64
@@ -23,13 +21,7 @@ from pydantic import (
 )
 
 from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Place, Section, Text, refusal
-from sessionizer.stream_spec.document.reader_options import (
-    looks_secret,
-    names_code,
-    names_program,
-    replaces_values,
-    unfit_option,
-)
+from sessionizer.stream_spec.document.reader_options import CLASS, PROGRAM, PROVIDER, SECRET, unfit_option
 from sessionizer.stream_spec.effect import (
     BESIDE_THE_STREAM,
     FOR_NEW_ROWS,
@@ -49,8 +41,6 @@ def option_text(value: object) -> object:
 
 
 OptionValue = Annotated[str, BeforeValidator(option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
-BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
 
 
 class SourceWithOptions(Section):
@@ -58,7 +48,7 @@ class SourceWithOptions(Section):
 
     reader_field: ClassVar[str] = "format"
     """Field with the name of the reader, as ``ReaderOptions`` has it."""
-    where_else: ClassVar[str] = BY_SPARK
+    where_else: ClassVar[str] = "set it in Spark's own configuration on the driver's machine"
     """Advice for an option that must not be in a file that is checked in."""
 
     options: Annotated[dict[str, OptionValue], OptionsEffect("source option changed", FOR_NEW_ROWS)] = Field(
@@ -69,10 +59,10 @@ class SourceWithOptions(Section):
 
     @model_validator(mode="after")
     def _options_are_plain_and_fit_the_reader(self) -> Self:
-        refused = {looks_secret: "holds no secret", names_code: "loads no class", names_program: "starts no program"}
-        for is_refused, why in refused.items():
+        refused = {SECRET: "holds no secret", CLASS: "loads no class", PROGRAM: "starts no program"}
+        for pattern, why in refused.items():
             for option, value in self.options.items():
-                if is_refused(option):
+                if pattern.search(option):
                     allowed = f"Remove it, because a spec {why}. Instead, {self.where_else.format(option=option)}"
                     raise refusal(value, allowed, "options", option)
         self.check_options("options", self.options)
@@ -178,11 +168,14 @@ def check_value_schema(
         raise refusal(None, f"the name of a file beside the spec with the schema of a value{other}", "schema")
 
 
-_BEGINS: Final = "where the other source begins must be said"
-_SWITCH: Final = "switch {stream} --start-at WHERE"
-_REMEDY: Final = "Run `sessionizer switch {stream} --start-at WHERE`"
-_ELSEWHERE: Final = " to continue elsewhere than at {before!r}"
-ANOTHER_TYPE: Final = FieldEffect("source of another type", _BEGINS, Verdict.INCOMPATIBLE, _REMEDY, _SWITCH, _ELSEWHERE)
+ANOTHER_TYPE: Final = FieldEffect(
+    "source of another type",
+    "where the other source begins must be said",
+    Verdict.INCOMPATIBLE,
+    "Run `sessionizer switch {stream} --start-at WHERE`",
+    command="switch {stream} --start-at WHERE",
+    refused=" to continue elsewhere than at {before!r}",
+)
 RE_POINTED: Final = replace(ANOTHER_TYPE, kind="source re-pointed")
 """Effect of a field that selects the events. Brokers may move, and the format of rows may change."""
 ENCODING: Final = FieldEffect("encoding changed", FOR_NEW_ROWS)
@@ -231,7 +224,7 @@ class DeltaSource(SourceWithOptions):
 class KafkaSource(SourceWithOptions):
     """Kafka topics: one, or several."""
 
-    where_else = BY_ENVIRONMENT
+    where_else = "name its environment variable under options_from_environment.{option}"
 
     format: Annotated[Literal["kafka"], ANOTHER_TYPE] = Field(
         description="Kafka topics. A mapping may also use the struct kafka: key (string), topic, partition, offset, "
@@ -296,13 +289,9 @@ class KafkaSource(SourceWithOptions):
     @model_validator(mode="after")
     def _options_stand_for_themselves(self) -> Self:
         for option in {**self.options, **self.options_from_environment}:
-            if replaces_values(option):
+            if PROVIDER.search(option):
                 allowed = "Remove it, because with it Kafka replaces ${...} in the other options"
                 raise refusal(option, allowed, "options")
-        return self
-
-    @model_validator(mode="after")
-    def _environment_adds_to_options(self) -> Self:
         self.check_options("options_from_environment", self.options_from_environment)
         for option in self.options_from_environment.keys() & self.options.keys():
             raise refusal(self.options[option], "Give it in one of the two blocks only", "options", option)

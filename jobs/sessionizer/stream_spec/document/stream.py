@@ -82,7 +82,6 @@ class MaintenanceWindow:
                 yield self._moment(midnight, self.start), self._moment(midnight, end)
 
     def _moment(self, midnight: datetime, minutes: int) -> int:
-        """Return the epoch ms of a time of the day, as the clocks of the zone show it."""
         local = (midnight + timedelta(minutes=minutes)).replace(tzinfo=self.zone)
         return int(local.astimezone(UTC).timestamp() * 1000)
 
@@ -264,7 +263,6 @@ class Sink(Section):
         FieldEffect("open sessions shown otherwise", "the next driver writes the table open_sessions", plans_only=True),
     ] = Field(
         default=None,
-        alias="open_sessions_every",
         description="Time between two snapshots of the open sessions in the table open_sessions (duration), while "
         "batches come. null: no such table.",
         examples=["5 minutes"],
@@ -276,7 +274,6 @@ class Savepoints(Section):
 
     every_ms: Duration | None = Field(
         default=None,
-        alias="every",
         description="Time between two scheduled savepoints (duration), while batches come. null: no scheduled "
         "savepoints.",
     )
@@ -287,7 +284,6 @@ class Savepoints(Section):
     )
     keep_ms: Duration = Field(
         default=WEEK,
-        alias="keep",
         description="Age after which a scheduled savepoint is removed (duration). Those that users made stay.",
     )
     at_least: int = Field(
@@ -300,12 +296,10 @@ class Compaction(Section):
 
     every_ms: Duration | None = Field(
         default=None,
-        alias="every",
         description="Time between two scheduled compactions (duration). null: none by schedule.",
     )
     keep_ms: Duration = Field(
         default=WEEK,
-        alias="keep",
         description="Time for which old files of the tables and checkpoints of earlier lineages stay at least "
         "(duration), 1 hour or more. Readers of a table must be faster.",
     )
@@ -323,18 +317,15 @@ class RowAges(Section):
 
     sessions_ms: Duration | None = Field(
         default=None,
-        alias="sessions",
         description="Age of the first event (duration) after whose day a session leaves. null: it stays.",
         examples=["400 days"],
     )
     late_events_ms: Duration | None = Field(
         default=None,
-        alias="late_events",
         description="Age (duration) after whose day a late event leaves. null: it stays.",
     )
     quarantine_ms: Duration | None = Field(
         default=None,
-        alias="quarantine",
         description="Time in quarantine (duration) after whose day a row leaves. null: it stays.",
         examples=["30 days"],
     )
@@ -369,9 +360,7 @@ class StreamSpec(Section):
     mapping: Annotated[Mapping, ChangesWithSource()] = Field(
         description="SQL expressions that make events of the source's rows."
     )
-    rules: Rules = Field(
-        default_factory=lambda: Rules.model_validate({}), description="When a session ends, and how time is handled."
-    )
+    rules: Rules = Field(default_factory=Rules, description="When a session ends, and how time is handled.")
     measures: Annotated[
         dict[ColumnName, Expression],
         MeasureEffect("measure", "sessions that end from now on have the new one, over all their events"),
@@ -381,18 +370,18 @@ class StreamSpec(Section):
         examples=[{"purchases": "count_if(type = 'purchase')"}],
         json_schema_extra=COLUMN_NAMES_SCHEMA,
     )
-    sink: Sink = Field(default_factory=lambda: Sink.model_validate({}), description="Where the results go.")
+    sink: Sink = Field(default_factory=Sink, description="Where the results go.")
     savepoints: Annotated[Savepoints, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: Savepoints.model_validate({}), description="Scheduled savepoints."
+        default_factory=Savepoints, description="Scheduled savepoints."
     )
     compaction: Annotated[Compaction, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: Compaction.model_validate({}), description="Scheduled work that keeps the tables small."
+        default_factory=Compaction, description="Scheduled work that keeps the tables small."
     )
     retention: Annotated[RowAges, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: RowAges.model_validate({}), description="When rows leave the tables."
+        default_factory=RowAges, description="When rows leave the tables."
     )
     upgrades: Annotated[Upgrades, BESIDE_THE_STREAM] = Field(
-        default_factory=lambda: Upgrades.model_validate({}),
+        default_factory=Upgrades,
         description="When a changed spec or an installed release may be taken up by itself.",
     )
     migrations: Annotated[
@@ -424,9 +413,7 @@ class StreamSpec(Section):
     )
     trigger_interval_ms: Annotated[
         Duration, FieldEffect("trigger changed", "batches start at other times", plans_only=True), ChangesWithSource()
-    ] = Field(
-        default=10 * SECOND, alias="trigger_interval", description="Time between the starts of two batches (duration)."
-    )
+    ] = Field(default=10 * SECOND, description="Time between the starts of two batches (duration).")
 
     @model_validator(mode="after")
     def _event_time_is_mapped(self) -> Self:
@@ -437,10 +424,9 @@ class StreamSpec(Section):
 
     @model_validator(mode="after")
     def _clients_are_mapped(self) -> Self:
-        if self.mapping.client is None:
-            for key in ("client_timeouts", "client_timeouts_table"):
-                if getattr(self.rules, key):
-                    raise refusal(None, f"a SQL expression, because rules.{key} is given", "mapping", "client")
+        for key in ("client_timeouts", "client_timeouts_table"):
+            if self.mapping.client is None and getattr(self.rules, key):
+                raise refusal(None, f"a SQL expression, because rules.{key} is given", "mapping", "client")
         return self
 
     @model_validator(mode="after")
@@ -460,16 +446,10 @@ class StreamSpec(Section):
             if name in OPEN_COLUMNS and self.sink.open_sessions_every_ms is not None:
                 raise refusal(expression, "Rename the measure, because open_sessions has that column", "measures", name)
             if name in self.mapping.payload:
-                raise refusal(
-                    expression, "Rename the measure, because a payload column has that name", "measures", name
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _migrations_are_told_apart(self) -> Self:
-        seen: set[str] = set()
-        for number, migration in enumerate(self.migrations):
-            if migration.id in seen:
-                raise refusal(migration.id, "an id that no other migration has", "migrations", str(number), "id")
-            seen.add(migration.id)
+                allowed = "Rename the measure, because a payload column has that name"
+                raise refusal(expression, allowed, "measures", name)
+        ids = [migration.id for migration in self.migrations]
+        for number, name in enumerate(ids):
+            if name in ids[:number]:
+                raise refusal(name, "an id that no other migration has", "migrations", str(number), "id")
         return self
