@@ -183,7 +183,6 @@ def chains_of_batch(checkpoint: DataPath, files: Files, batch_id: int) -> Iterat
 
 
 def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
-    """Yield the newest snapshot of each partition and the changes since. Raises FileNotFoundError if one is gone."""
     for chain in chains_of_batch(checkpoint, files, batch_id):
         if chain.lacking:
             raise FileNotFoundError(checkpoint / chain.lacking[0])

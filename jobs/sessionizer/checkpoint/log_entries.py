@@ -19,7 +19,6 @@ NOT_READ: Final = "-"
 """The line of a source in the offsets that was not read yet."""
 _OF_FILES: Final = "logOffset"
 FILES: Final = "files"
-"""Kind of a source that lists files."""
 _UUID: Final = re.compile(r"[0-9a-fA-F]{1,8}(?:-[0-9a-fA-F]{1,4}){3}-[0-9a-fA-F]{1,12}")
 _KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("v1",)}
 

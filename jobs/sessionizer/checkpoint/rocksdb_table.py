@@ -15,7 +15,6 @@ from typing import Final
 import pyarrow as pa
 
 SST_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
-"""Last bytes of a table."""
 _FOOTER: Final = 53
 _TRAILER: Final = 5
 _NEWEST_FORMAT: Final = 5
@@ -24,9 +23,8 @@ _SHORT_INDEX: Final = 4
 _SNAPPY: Final = 1
 _CODECS: Final = {_SNAPPY: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
 LZ4_BLOCK: Final = re.compile(rb"LZ4Block([\x10-\x2f])", re.DOTALL)
-"""Beginning of a block of Spark's LZ4 stream."""
 _LZ4_HEADER: Final = 21
-_STORED: Final = 0x10
+STORED: Final = 0x10
 
 
 def table_blocks(table: bytes) -> Iterator[bytes]:
@@ -126,7 +124,7 @@ def _block(table: bytes, start: int, size: int) -> bytes:
     if kind not in _CODECS:
         raise ValueError(f"compression {kind} of a block, for which there is no decoder")
     (length,), at = _numbers(content, 0, 1)
-    return _decompress(content if kind == _SNAPPY else content[at:], length, _CODECS[kind])
+    return decompress_block(content if kind == _SNAPPY else content[at:], length, _CODECS[kind])
 
 
 def _entries(block: bytes, *, has_value_sizes: bool = True) -> Iterator[tuple[int, bytes, bytes]]:
@@ -166,14 +164,15 @@ def decompress_lz4_blocks(content: bytes) -> bytes:
         at = body + packed
         if at > len(content):
             raise ValueError("it is cut")
-        is_stored = found[1][0] & 0xF0 == _STORED
-        parts.append(content[body:at] if is_stored else _decompress(content[body:at], length, "lz4_raw"))
+        is_stored = found[1][0] & 0xF0 == STORED
+        parts.append(content[body:at] if is_stored else decompress_block(content[body:at], length))
     if length:
         raise ValueError("its end is missing: it is cut")
     return b"".join(parts)
 
 
-def _decompress(block: bytes, length: int, codec: str) -> bytes:
+def decompress_block(block: bytes, length: int, codec: str = "lz4_raw") -> bytes:
+    """Decompress a block into ``length`` bytes. Raises ValueError if it was changed."""
     try:
         return pa.decompress(block, decompressed_size=length, codec=codec, asbytes=True) if length else b""
     except (OSError, MemoryError, OverflowError) as error:

@@ -43,7 +43,6 @@ ABANDONED_AFTER_S: Final = 3_600
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
 """For that long records of earlier drivers, and requests of commands, are kept for display."""
 LOGS_KEPT: Final = 20
-"""Number of earlier drivers whose logs are kept."""
 
 
 def sweep(home: StreamHome, uid: str) -> None:

@@ -103,7 +103,14 @@ def hold_lease(
     """
     begin_maintenance(home, job.found or read_desired(home), job.afterwards, by=job.by, why=job.why)
     try:
-        lease = _take_lease(home, job, wait_s, say, permit)
+        unseen = _stop_drivers(home, job.why, wait_s, say, permit)
+        permit()
+        try:
+            lease = acquire(home, job.uid, say=say)
+        except LeaseHeld as error:
+            if unseen is None:
+                raise
+            raise DriverStillRuns(home.name, unseen, wait_s) from error
     except (TransientError, StreamMovedOn):
         raise
     except Exception as error:
@@ -130,20 +137,6 @@ def end_job(lease: Lease) -> None:
         lease.check()
         write_exit(lease.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     lease.release()
-
-
-def _take_lease(
-    home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None], permit: Callable[[], None]
-) -> Lease:
-    """Stop the drivers and take the lease. An owner that cannot be seen from here loses it once it is silent."""
-    unseen = _stop_drivers(home, job.why, wait_s, say, permit)
-    permit()
-    try:
-        return acquire(home, job.uid, say=say)
-    except LeaseHeld as error:
-        if unseen is None:
-            raise
-        raise DriverStillRuns(home.name, unseen, wait_s) from error
 
 
 def _stop_drivers(

@@ -31,7 +31,7 @@ from sessionizer.fleet.driver_rules import (
 from sessionizer.fleet.finding import Finding, HealthWord, Rule, StreamHealth, weigh
 from sessionizer.home.clock import HOUR, MINUTE, describe_duration
 from sessionizer.home.local_files import LEAST_ROOM
-from sessionizer.lineage.canary.canary_watch import canary_failure
+from sessionizer.lineage.canary.canary_record import canary_failure
 from sessionizer.lineage.canary.judge import CanaryOutcome, backfill_command
 from sessionizer.redaction import redact
 

@@ -36,8 +36,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import DRAINED_FILE, LINEAGE_FILE, examine_active, examine_drain, read_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
-from sessionizer.lineage.canary.canary_watch import standing_line
+from sessionizer.lineage.canary.canary_record import examine_canary, read_canary, standing_line
 from sessionizer.lineage.canary.judge import describe_late_backlog
 from sessionizer.lineage.excluded_ranges import examine_excluded_ranges, read_excluded_ranges
 from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, read_fingerprint

@@ -49,7 +49,6 @@ _OF_NAME_NODE: Final = re.compile(r'RPCError\("[\w.$]*?(\w+)", "(.*?)(?:\\n|"\))
 _NUMBERS: Final = {
     "Credential": errno.EACCES, "AccessControlException": errno.EACCES, "QuotaExceeded": errno.EDQUOT,
 }  # fmt: skip
-"""Numbers of errors by a part of the name of their class."""
 _Answer = TypeVar("_Answer")
 
 

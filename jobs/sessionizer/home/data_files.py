@@ -259,9 +259,7 @@ AT_A_TIME: Final = 4
 """Files that are copied or read at a time. A store answers late, and a digest is made outside Python's lock."""
 DELTA_LOG: Final = "_delta_log"
 COMMIT: Final = re.compile(r"(\d{20})\.json$")
-"""Pattern of a commit in a Delta table's log, by Delta's protocol."""
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {"add": {"path": str}, "txn": {"appId": str, "version": int}}
-"""Types of the fields of actions that are read here."""
 _A_FILE: Final = "a file of the data root"
 _Of = TypeVar("_Of")
 _Made = TypeVar("_Made")

@@ -77,7 +77,6 @@ def require_known_format(path: DataPath, content: Mapping[str, object], newest: 
 
 JsonObject: TypeAlias = "dict[str, Any]"
 _WORD: Final = 64
-"""Bits of a whole number in a file of ours."""
 Moment: TypeAlias = Annotated[int, Interval(ge=0, lt=253_402_300_800_000)]
 """Epoch ms of a year up to 9999: the times that a clock shows and a text can have."""
 

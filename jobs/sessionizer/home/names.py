@@ -22,7 +22,6 @@ SESSIONS_DAILY: Final = "sessions_daily"
 STREAM_HISTORY: Final = "stream_history"
 OPEN_SESSIONS: Final = "open_sessions"
 STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
-"""The tables that each batch appends to."""
 TABLES: Final = (*STREAMED, SESSIONS_DAILY, STREAM_HISTORY, OPEN_SESSIONS)
 
 

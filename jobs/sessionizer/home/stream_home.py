@@ -43,7 +43,6 @@ class LineageHome:
     records: ControlPath
 
     checkpoint = Below[DataPath]("root", "checkpoint")
-    """Spark's checkpoint location."""
     punctuations = Below[DataPath]("root", "punctuations")
     """The folder of control rows that the query reads as a source."""
     open_sessions = Below[ControlPath]("records", "open_sessions.json")
@@ -53,11 +52,8 @@ class LineageHome:
     schema_ids = Below[ControlPath]("records", "schema_ids.json")
     """The ids in values that the registry is asked for, beside those of its subject."""
     announced_timeouts = Below[ControlPath]("records", ANNOUNCED_TIMEOUTS)
-    """The timeouts of clients that the query announced."""
     batches = Below[ControlPath]("records", "batches.json")
-    """The results of its newest batches."""
     table_changes = Below[ControlPath]("records", "table_changes.json")
-    """The changes of its tables that other writers made."""
     no_events = Below[DataPath]("root", "no_events")
     """An empty folder, which the first batch of the lineage reads in place of its source."""
     first_log = Below[DataPath]("root", "first_log")
@@ -138,13 +134,11 @@ class StreamHome:
         return self.own / f".reserve.{check_identifier('uid', uid)}{TEMPORARY_SUFFIX}"
 
     lineage_record = Below[ControlPath]("control", "lineage.json")
-    """The record of the active lineage."""
     history = Below[ControlPath]("control", "history")
     """The folder of the stream's history: a file for each hour and each mark."""
     leases = Below[ControlPath]("control", "leases")
     """The folder with a file for each fencing token. The highest token is the lease."""
     logs = Below[Path]("root", "logs")
-    """The folder of drivers' output, one file per driver."""
 
     def driver_log(self, uid: str) -> Path:
         """Return the file with the output of driver ``uid``, if Airflow launched it."""
@@ -265,11 +259,9 @@ class SavepointHome:
     manifest = Below[DataPath]("root", "manifest.json")
     """The list of its contents. Written last: a savepoint without it is not complete."""
     failed = Below[DataPath]("root", "failed.json")
-    """The reason why it was not completed."""
     condemned = Below[DataPath]("root", "condemned.json")
     """The marker of a savepoint to be deleted: no reader may begin to read it."""
     readers = Below[DataPath]("root", "readers")
-    """The folder with a file for each reader."""
 
     def reader(self, uid: str) -> DataPath:
         """Return the marker that exists while ``uid`` reads the savepoint."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import google_crc32c
-import pyarrow as pa
 from xxhash import xxh32_intdigest
 
 from sessionizer.checkpoint.files import Files, hadoop_file, hadoop_says
@@ -34,7 +33,7 @@ from sessionizer.checkpoint.log_entries import (
     source_kind,
     text_of,
 )
-from sessionizer.checkpoint.rocksdb_table import SST_MAGIC
+from sessionizer.checkpoint.rocksdb_table import SST_MAGIC, STORED, decompress_block
 from sessionizer.checkpoint.state_files import (
     CHECKSUM,
     OPERATOR_FILE,
@@ -55,7 +54,6 @@ from sessionizer.home.json_record import parse_json
 
 LZ4_MAGIC: Final = b"LZ4Block"
 _BLOCK: Final = struct.Struct("<8sBIII")
-_STORED: Final = 0x10
 _SEED: Final = 0x9747B28C
 _CHECKSUM: Final = 0x0FFFFFFF
 
@@ -137,21 +135,16 @@ def wrong_with_blocks(content: bytes, *, checked: bool) -> str | None:
             return None if at == len(content) else f"something follows its end at byte {at:,}"
         if at + packed > len(content):
             return f"the block at byte {at:,} is cut"
-        unpacked = _unpack(content[at : at + packed], plain, stored=token & 0xF0 == _STORED)
-        if unpacked is None or (checked and xxh32_intdigest(unpacked, _SEED) & _CHECKSUM != checksum):
+        block = content[at : at + packed]
+        try:
+            unpacked = block if token & 0xF0 == STORED else decompress_block(block, plain)
+        except ValueError:
+            unpacked = b""
+        is_whole = plain and len(unpacked) == plain
+        if not is_whole or (checked and xxh32_intdigest(unpacked, _SEED) & _CHECKSUM != checksum):
             return f"the block at byte {at:,} was changed"
         at += packed
     return "its end is missing: it is cut"
-
-
-def _unpack(block: bytes, length: int, *, stored: bool) -> bytes | None:
-    if stored:
-        return block if len(block) == length else None
-    try:
-        plain: bytes = pa.Codec("lz4_raw").decompress(block, length, asbytes=True)
-    except (OSError, ValueError, MemoryError):
-        return None
-    return plain if len(plain) == length else None
 
 
 _LISTED: Final = re.compile(rf"{SOURCES}/[^/]+/\d+(?:\.compact)?")

@@ -323,7 +323,6 @@ def _newest_versions(checkpoint: Checkpoint, place: StorePlace, committed: int) 
 def _snapshot(
     checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_do_without: bool
 ) -> Iterator[CheckpointDamage]:
-    """Yield the findings about a damaged whole version, or about one of the files that it leaves to others."""
     shared = checkpoint.shared.get(snapshot, ())
     culprits = [name for name in shared if name in checkpoint.wrong or name not in checkpoint.files.sizes]
     effect, follows, remedy = Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE

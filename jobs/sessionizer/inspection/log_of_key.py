@@ -25,11 +25,9 @@ from sessionizer.home.roots import DataPath
 LOG: Final = "log"
 """Name of the list that has a group's blobs (``spark.query.processor``)."""
 _SEED: Final = 42
-"""Spark's seed of ``xxhash64``."""
 _KEY: Final = struct.Struct("<HBqii")
 """Key of a state: its variable, the version of the row, no column is null, one INT, padding."""
 _PLACE: Final = struct.Struct("<II")
-"""Size and place of a column of bytes in its row."""
 _NO_NULLS: Final = 8
 
 
@@ -54,7 +52,6 @@ def read_log_of_key(checkpoint: DataPath, batch_id: int, key_groups: int, key: s
 
 
 def _variables(files: Files, snapshot: str) -> dict[str, int]:
-    """Read the numbers of the variables, by which their keys begin."""
     with zipfile.ZipFile(io.BytesIO(files.read(snapshot))) as archive:
         version, _, about = archive.read("metadata").decode().partition("\n")
     if version != "v1":

@@ -31,7 +31,7 @@ from sessionizer.home.record_file import write_json
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
-from support.places import mounted, opened
+from support.places import known, mounted, opened
 
 BEAT = Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.5)
 
@@ -75,8 +75,7 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
     request_stop(home, "a", "a later upgrade")
     assert stop_requested(home, "a")
     assert not stop_requested(home, "b")
-    request = STOP_FILE.of(home, "a").read()
-    assert request is not None
+    request = known(STOP_FILE.of(home, "a").read())
     assert request.why == "a later upgrade"
     (home.control / "stop.b").touch()
     assert stop_requested(home, "b")
@@ -87,8 +86,7 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
 def test_an_exit_record_comes_back_with_a_bounded_message(home: StreamHome) -> None:
     assert EXIT_FILE.of(home, "a").read() is None
     write_exit(home, ExitRecord("a", 7, ExitOutcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))
-    record = EXIT_FILE.of(home, "a").read()
-    assert record is not None
+    record = known(EXIT_FILE.of(home, "a").read())
     assert (record.outcome, record.terminal, record.batch_id) == (ExitOutcome.FAILED, True, 3)
     assert len(record.message or "") == MESSAGE_LIMIT
     (home.control / "exit.b.json").write_text("{}")
@@ -116,8 +114,7 @@ def test_a_lineage_is_active_with_its_directories(home: StreamHome) -> None:
     assert opened(home.checkpoint(first)).is_dir()
     assert opened(home.punctuations(first)).is_dir()
     second = start_lineage(home, parent=first)
-    record = read_lineage(home)
-    assert record is not None
+    record = known(read_lineage(home))
     assert (record.lineage, record.parent) == (second, first)
 
 

@@ -35,6 +35,7 @@ from sessionizer.state.commands.steps import (
 )
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
+from support.places import known
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import DIGEST, Killed, ScriptedRunner, lose_lease, plans, upgrade_decision
 
@@ -277,8 +278,7 @@ def test_open_sessions_are_left_behind_only_in_a_new_lineage_and_counted() -> No
     assert "LOST: about 321 open sessions." in shown
     assert (StartEmptyLineage.says in shown, StartLineage.says in shown) == (True, False)
     assert planned.decision.to_json()["stateless"] is True
-    terms = command.terms
-    assert terms is not None
+    terms = known(command.terms)
     assert not terms.judges_sessions
 
 

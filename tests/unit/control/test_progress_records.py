@@ -40,7 +40,7 @@ from sessionizer.lineage.active import (
 )
 from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, CheckpointRecord, difference, require_readable_lineage
 from support.fixtures.reviewed import Reviewed
-from support.places import mounted, opened
+from support.places import known, mounted, opened
 
 
 @pytest.fixture
@@ -270,8 +270,7 @@ def test_the_key_group_that_holds_up_a_batch(took_ms: tuple[int, ...], batch_ms:
 
 @pytest.mark.parametrize(("events", "found"), [(5_000, "key:bot"), (90, "key_group:0")])
 def test_a_key_far_beyond_the_others_is_named_instead_of_its_group(events: int, found: str) -> None:
-    straggler = slow_group(groups(9_000, 10, 10, key="bot", key_events=events, others_events=9), 10_000, AT)
-    assert straggler is not None
+    straggler = known(slow_group(groups(9_000, 10, 10, key="bot", key_events=events, others_events=9), 10_000, AT))
     assert (straggler.label, straggler.group) == (found, 0)
 
 
@@ -295,14 +294,11 @@ def test_a_straggler_is_named_after_two_batches_and_keeps_its_beginning() -> Non
     def seen(name: str, at: int) -> Straggler:
         return Straggler(kind=StragglerKind.KEY_GROUP, name=name, since=at)
 
-    first = follow(None, seen("3", AT))
-    assert first is not None
+    first = known(follow(None, seen("3", AT)))
     assert not first.is_named
-    second = follow(first, seen("3", AT + 9))
-    assert second is not None
+    second = known(follow(first, seen("3", AT + 9)))
     assert (second.is_named, second.since, second.batches) == (True, AT, 2)
-    other = follow(second, seen("4", AT + 20))
-    assert other is not None
+    other = known(follow(second, seen("4", AT + 20)))
     assert (other.is_named, other.since) == (False, AT + 20)
     assert follow(other, None) is None
 
@@ -315,8 +311,7 @@ def test_a_batch_in_which_its_group_did_not_merge_says_nothing_of_a_straggler() 
     first = follow(None, seen(AT))
     between = follow(first, None, stored)
     assert between == first
-    again = follow(between, seen(AT + 9), stored)
-    assert again is not None
+    again = known(follow(between, seen(AT + 9), stored))
     assert (again.label, again.is_named, again.since) == ("key:bot", True, AT)
     assert follow(again, None, groups(20, 10, 10)) is None, "it merged, and was quick"
     partition = Straggler(kind=StragglerKind.PARTITION, name="c-0", since=AT)

@@ -218,14 +218,17 @@ def test_a_sample_leaves_out_what_says_nothing() -> None:
     assert json.dumps(Sample(at=5, rows=0, lag_ms=None).to_json()) == '{"at": 5}'
 
 
-def test_the_last_lines_without_blank_ones(tmp_path: Path) -> None:
-    log = tmp_path / "driver.a.log"
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "driver.a.log"
+
+
+def test_the_last_lines_without_blank_ones(log: Path) -> None:
     log.write_text("".join(f"line {number}\n\n" for number in range(100)))
     assert tail(log, 3) == ["line 97", "line 98", "line 99"]
 
 
-def test_a_log_that_was_just_cut_is_completed_from_the_part_before(tmp_path: Path) -> None:
-    log = tmp_path / "driver.a.log"
+def test_a_log_that_was_just_cut_is_completed_from_the_part_before(log: Path, tmp_path: Path) -> None:
     (tmp_path / "driver.a.log.2").write_text("oldest\n")
     (tmp_path / "driver.a.log.1").write_text("old\nolder than new\n")
     log.write_text("new\n")
@@ -242,9 +245,8 @@ def test_a_link_in_place_of_an_older_part_leads_nowhere(tmp_path: Path) -> None:
     assert tail(log) == ["its own words"]
 
 
-def test_the_causes_of_a_death_are_seen_behind_their_stacks(tmp_path: Path) -> None:
+def test_the_causes_of_a_death_are_seen_behind_their_stacks(log: Path) -> None:
     stack = "".join(f"\tat org.apache.spark.Thing.method{number}(Thing.scala:{number})\n" for number in range(40))
-    log = tmp_path / "driver.a.log"
     log.write_text(
         "26/11/23 ERROR MicroBatchExecution: Query clicks terminated with error\n"
         f"org.apache.spark.SparkException: Job aborted due to stage failure\n{stack}"
@@ -264,27 +266,24 @@ def test_the_causes_of_a_death_are_seen_behind_their_stacks(tmp_path: Path) -> N
     ]
 
 
-def test_no_log(tmp_path: Path) -> None:
+def test_no_log(log: Path, tmp_path: Path) -> None:
     assert tail(tmp_path / "nothing.log") == []
 
 
-def test_long_lines_and_bytes_that_are_no_text(tmp_path: Path) -> None:
-    log = tmp_path / "driver.a.log"
+def test_long_lines_and_bytes_that_are_no_text(log: Path) -> None:
     log.write_bytes(b"\xff\xfe" + b"x" * 300_000)
     assert tail(log) == ["(a line of more than 131,072 bytes)"]
     log.write_bytes(b"\xff\xfe" + b"x" * 30_000)
     assert [len(line) for line in tail(log)] == [LINE_LIMIT]
 
 
-def test_a_credential_is_hidden_before_the_line_is_cut(tmp_path: Path) -> None:
-    log = tmp_path / "driver.a.log"
+def test_a_credential_is_hidden_before_the_line_is_cut(log: Path) -> None:
     url = "jdbc:postgresql://me:hunter2@host/db"
     log.write_text("x" * (LINE_LIMIT - url.index("@") - 1) + " " + url + "\n")
     (line,) = tail(log)
     assert "hunter2" not in line
 
 
-def test_of_a_line_whose_beginning_was_not_read_nothing_is_shown(tmp_path: Path) -> None:
-    log = tmp_path / "driver.a.log"
+def test_of_a_line_whose_beginning_was_not_read_nothing_is_shown(log: Path) -> None:
     log.write_text("password=" + "hunter2" * READ_BYTES + "\nlast\n")
     assert tail(log) == ["last"]

@@ -22,6 +22,7 @@ from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.home.stream_home import StreamHome
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.verbs.begun_restore import leave_waiting, write_operation
 
 NOW = 1_800_000_000_000
@@ -99,9 +100,7 @@ READINGS: dict[str, tuple[DriverStatus, bool, bool]] = {
 
 
 def found(reading: DriverStatus, pending: OperationRecord | None = PENDING) -> UnfinishedOperation:
-    unfinished = find_unfinished_operation("clicks", pending, judge_status(reading, NOW), NOW)
-    assert unfinished is not None
-    return unfinished
+    return known(find_unfinished_operation("clicks", pending, judge_status(reading, NOW), NOW))
 
 
 @pytest.mark.parametrize(
@@ -141,13 +140,11 @@ def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> No
 def test_a_command_that_was_killed_before_it_had_a_record_is_named(home: StreamHome) -> None:
     dead = judge_status(DEAD, NOW)
     leave_waiting(home, PENDING)
-    noted = read_unfinished(home, None, dead, NOW)
-    assert noted is not None
+    noted = known(read_unfinished(home, None, dead, NOW))
     assert "carry_out" in noted.go_on
     assert f"`{PENDING.command}`" in noted.go_on
     write_operation(home, replace(PENDING, outcome=Ending.ABANDONED))
-    over = read_unfinished(home, None, dead, NOW)
-    assert over is not None
+    over = known(read_unfinished(home, None, dead, NOW))
     assert PENDING.command not in over.go_on
 
 
@@ -170,8 +167,7 @@ _readings = st.builds(
 @given(_readings)
 def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading: DriverStatus) -> None:
     now, later = NOW + MINUTE, NOW + 10 * UNATTENDED_AFTER_MS
-    unfinished = find_unfinished_operation("clicks", PENDING, judge_status(reading, now), now)
-    assert unfinished is not None
+    unfinished = known(find_unfinished_operation("clicks", PENDING, judge_status(reading, now), now))
     assert not (unfinished.is_at_work and unfinished.is_unattended(later))
     assert unfinished.is_at_work or unfinished.is_unattended(later)
     json.dumps(unfinished.to_json(), allow_nan=False)

@@ -23,7 +23,7 @@ from sessionizer.home.roots import folder_at, platform_home
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, Below, LineageHome, StreamHome
 from sessionizer.lineage.active import make_lineage, require_own_home
 from sessionizer.state.savepoints.listing import SavepointFailure, write_data_record
-from support.places import mounted, opened
+from support.places import known, mounted, opened
 from support.record_files import record_files
 
 HERE = HomeIdentity("", "/srv/home", "one", 7_000)
@@ -169,8 +169,7 @@ def test_what_drivers_leave_behind_is_found_by_its_pattern(tmp_path: Path) -> No
     for path in (EXIT_FILE.of(home, "a").path, STOP_FILE.of(home, "a").path, home.submission("a")):
         assert any(mounted(path).match(pattern) for pattern in FILES_OF_DRIVERS)
     assert not any(mounted(DESIRED_FILE.of(home).path).match(pattern) for pattern in FILES_OF_DRIVERS)
-    log = LOG_NAME.fullmatch(StreamHome.of(tmp_path, "clicks").driver_log("ab-1").name)
-    assert log is not None
+    log = known(LOG_NAME.fullmatch(StreamHome.of(tmp_path, "clicks").driver_log("ab-1").name))
     assert log[1] == "ab-1"
 
 

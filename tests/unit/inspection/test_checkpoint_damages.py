@@ -25,6 +25,7 @@ from sessionizer.inspection.damages import CheckpointDamage, Effect, damages
 from sessionizer.inspection.inspect import Inspection, inspect
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, Held, Way, fabricated
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 
 BATCHES = 4
 NEWEST = BATCHES - 1
@@ -222,8 +223,7 @@ def test_a_checkpoint_that_is_not_on_this_machine_is_listed_and_read() -> None:
     files = files_of(folder)
     assert files.sizes == {name: len(content) for name, content in held.contents.items()}
     assert all(files.read(name) == content for name, content in held.contents.items())
-    found = inspect(folder)
-    assert found is not None
+    found = known(inspect(folder))
     assert found.findings == ()
     assert inspect(UPath("memory://bucket/nothing")) is None
 

@@ -46,6 +46,7 @@ from sessionizer.state.commands.moves import Edge, RescalePlan, Start, SwitchPla
 from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, undo_in_place, way_back
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import restore_plan
 
@@ -73,8 +74,7 @@ def test_one_that_does_as_well_passes_after_its_batches_and_not_before() -> None
 
 def test_a_canary_that_is_open_says_what_it_waits_for(reviewed: Reviewed) -> None:
     for changes in ({"batches": 4}, {"batches": 12, "read": 40}, {"batches": 12, "last_lag_ms": 60 * MINUTE}):
-        waits = describe_wait(TERMS, BASELINE, replace(GOOD, **changes))
-        assert waits is not None
+        waits = known(describe_wait(TERMS, BASELINE, replace(GOOD, **changes)))
         reviewed(waits)
     assert describe_wait(TERMS, BASELINE, GOOD) is None
     assert describe_wait(TERMS, BASELINE, replace(GOOD, batches=5 * PATIENCE, read=40)) is None
@@ -91,8 +91,7 @@ def test_a_canary_that_is_open_says_what_it_waits_for(reviewed: Reviewed) -> Non
     ],
 )
 def test_what_is_worse_is_found_and_named(changes: dict[str, Any], why: str) -> None:
-    found = reason(**changes)
-    assert found is not None
+    found = known(reason(**changes))
     assert found.startswith(why)
 
 
@@ -298,8 +297,7 @@ def test_a_lineage_is_failed_once_and_never_after_a_promotion(home: StreamHome) 
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before, rolls_back=True)
     fail_unstarted(home, after, "no code")
     fail_unstarted(home, after, "again")
-    canary = read_canary(home, after)
-    assert canary is not None
+    canary = known(read_canary(home, after))
     assert (canary.outcome, canary.reason, canary.goes_back) == (CanaryOutcome.FAILED, "no code", True)
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
     marks = [file for file in home.history.iterdir() if "canary" in file.read_text()]
@@ -310,8 +308,7 @@ def test_a_promoted_lineage_is_kept(home: StreamHome) -> None:
     before, after = make_new(home)
     promote_lineage(home, "alice")
     fail_unstarted(home, after, "no code")
-    canary = read_canary(home, after)
-    assert canary is not None
+    canary = known(read_canary(home, after))
     assert canary.outcome is CanaryOutcome.PROMOTED
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
 

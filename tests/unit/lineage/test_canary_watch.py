@@ -13,21 +13,23 @@ from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFail
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.batch_log import KEPT, BatchFacts, BatchFigures, BatchLog, OpenSessions
-from sessionizer.lineage.canary import canary_watch
+from sessionizer.lineage.canary import canary_record
 from sessionizer.lineage.canary.canary_record import (
     CANARY_FILE,
     CanaryRecord,
+    CanaryWatch,
     begin_canary,
     canary_of_active,
     promote_lineage,
     read_canary,
+    standing_line,
     write_canary,
 )
-from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 
 USUAL = BatchFacts(
     batch_id=0, read=200, admitted=200, late=0, quarantined=0, sessions=20, open_before=5, open_after=5, held_bytes=9
@@ -62,15 +64,12 @@ def on_canary(home: StreamHome, before: str, terms: CanaryTerms) -> str:
 
 
 def active(home: StreamHome) -> str:
-    canary = canary_of_active(home)
-    assert canary is not None
+    canary = known(canary_of_active(home))
     return canary.lineage
 
 
 def begun(home: StreamHome, uid: str) -> CanaryWatch:
-    watch = CanaryWatch.begun_by(home, uid)
-    assert watch is not None
-    return watch
+    return known(CanaryWatch.begun_by(home, uid))
 
 
 def test_it_passes_once_and_is_over(home: StreamHome, reviewed: Reviewed) -> None:
@@ -106,8 +105,7 @@ def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHom
     reviewed(promote_lineage(home, "ann"))
     assert CanaryWatch.begun_by(home, "b") is None
     assert "needs no promotion" in promote_lineage(home, "ann")
-    noted = read_canary(home, lineage)
-    assert noted is not None
+    noted = known(read_canary(home, lineage))
     reviewed(standing_line(noted, BatchFigures()))
 
 
@@ -117,8 +115,7 @@ def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> No
     with pytest.raises(LineageLeft) as raised:
         watch.judge(bring(home, lineage, quarantined=100))
     assert raised.value.before == watch.canary.before
-    noted = read_canary(home, lineage)
-    assert noted is not None
+    noted = known(read_canary(home, lineage))
     assert noted.goes_back
 
 
@@ -173,10 +170,9 @@ def test_a_promotion_between_the_look_and_the_verdict_of_a_driver_holds(
         write_canary(where, canary)
 
     watch = begun(home, "a")
-    monkeypatch.setattr(canary_watch, "write_canary", promote_first)
+    monkeypatch.setattr(canary_record, "write_canary", promote_first)
     watch.judge(bring(home, watch.canary.lineage, quarantined=200))
-    kept = read_canary(home, watch.canary.lineage)
-    assert kept is not None
+    kept = known(read_canary(home, watch.canary.lineage))
     assert kept == watch.canary
     assert (kept.outcome, kept.by, kept.goes_back) == (CanaryOutcome.PROMOTED, "ann", False)
     assert CanaryWatch.begun_by(home, "b") is None, "the next driver goes on"
@@ -186,8 +182,7 @@ def test_a_promotion_is_of_one_canary_of_a_lineage(home: StreamHome) -> None:
     """An apply in place may begin another one."""
     promote_lineage(home, "ann")
     lineage = active(home)
-    canary = read_canary(home, lineage)
-    assert canary is not None
+    canary = known(read_canary(home, lineage))
     write_canary(home, replace(canary, begun_at=canary.begun_at + 1, outcome=None))
     assert begun(home, "a").canary.outcome is None
 

@@ -22,7 +22,6 @@ NAMED_AFTER: Final = 2
 TOLD_AFTER_MS: Final = 5 * MINUTE
 """After that users are told of a straggler."""
 SLOW_MS: Final = 2_000
-"""Milliseconds of a batch below which no key group counts as slow."""
 LEAST_SHARE: Final = 0.5
 """Share of the batch, or of all unread events, from which on one holds up the others."""
 TIMES_OTHERS: Final = 4
@@ -46,7 +45,6 @@ STRAGGLER_REMEDIES: Final = {
     StragglerKind.KEY: "see whether the key is one user: a bot or a default id needs a cap (rules.max_events)",
     StragglerKind.PARTITION: "see why the producer writes most events to it: its key, or a partition that came back",
 }
-"""What a user does about a straggler of each kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 events.set_producer(f"urn:streaming-state:{__version__}")
 LONGEST_MESSAGE = 500
-"""Letters of an error's message."""
 
 
 def run_event(run: Run, state: str, at: int, failure: str = "") -> events.RunEvent:

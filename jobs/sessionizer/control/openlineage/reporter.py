@@ -181,7 +181,7 @@ def driver_run(home: StreamHome, spec: StreamSpec, beat: Heartbeat) -> Run:
     return Run(
         name=_driver_name(home.name, start),
         is_streaming=True,
-        parent=_parent(os.environ),
+        parent=_parent(),
         lineage=beat.lineage,
         inputs=source_datasets(spec.source, home),
         outputs=tuple(dataset_at(tables[name]) for name in STREAMED),
@@ -191,8 +191,8 @@ def driver_run(home: StreamHome, spec: StreamSpec, beat: Heartbeat) -> Run:
 def command_run(home: StreamHome, verb: str, key: str, begun_at: int, lineage: str | None = None) -> Run:
     """Return the run of a command, the same after a kill. Its parent: what started it, or the newest driver."""
     start = _newest_start(home)
-    parent = _parent(os.environ) or (_driver_name(home.name, start) if start else None)
-    name = RunName(_namespace(os.environ), f"{_job(home.name)}.{verb}", (begun_at, key))
+    parent = _parent() or (_driver_name(home.name, start) if start else None)
+    name = RunName(_namespace(), f"{_job(home.name)}.{verb}", (begun_at, key))
     return Run(name=name, is_streaming=False, parent=parent, lineage=lineage)
 
 
@@ -228,7 +228,7 @@ def _newest_start(home: StreamHome) -> Mark | None:
 
 
 def _driver_name(stream: str, start: Mark) -> RunName:
-    return RunName(_namespace(os.environ), _job(stream), (start.at, start.uid or ""))
+    return RunName(_namespace(), _job(stream), (start.at, start.uid or ""))
 
 
 def _job(stream: str) -> str:
@@ -236,13 +236,12 @@ def _job(stream: str) -> str:
     return f"streams.{stream}"
 
 
-def _namespace(environment: Mapping[str, str]) -> str:
-    return environment.get(NAMESPACE) or "default"
+def _namespace() -> str:
+    return os.environ.get(NAMESPACE) or "default"
 
 
-def _parent(environment: Mapping[str, str]) -> RunName | None:
-    """Return the parent that the environment names. A malformed value is none."""
-    job, _, run_id = environment.get(PARENT, "").rpartition("/")
+def _parent() -> RunName | None:
+    job, _, run_id = os.environ.get(PARENT, "").rpartition("/")
     namespace, _, name = job.partition("/")
     try:
         return RunName(namespace, name, run_id=str(UUID(run_id))) if namespace and name else None

@@ -73,12 +73,10 @@ class Heartbeat(JsonRecord):
     quarantined: int | None = _figure(metric="quarantined_rows_total")
     """Quarantined events since the driver started."""
     sessions_version: int | None = None
-    """Version of the Delta table ``sessions``."""
     sessions_rows: int | None = _figure(metric="sessions_total")
     """Sessions emitted since the driver started."""
     source_lag: int | None = _figure(metric="source_lag_events", page="source_lag")
     spark_ui: str | None = None
-    """Address of the driver's Spark UI, if it has one."""
     progress_at: Moment | None = None
     """Time of the driver's last progress: a step of its start, a further task, record or batch, or no batch due."""
     running_batch: int | None = None
@@ -88,7 +86,6 @@ class Heartbeat(JsonRecord):
     """Tasks of the batch's jobs under way. A batch has several jobs, one after the other."""
     running_tasks_done: int | None = None
     running_rows: int | None = None
-    """Rows that the batch has read from the source so far."""
     straggler: Straggler | None = None
     """The key group, key or partition that has held up two batches or more."""
     heaviest_keys: tuple[HeavyKey, ...] = ()
@@ -171,7 +168,6 @@ def _offsets(text: str) -> dict[str, int]:
 
 
 KEY_LIMIT: Final = 1_024
-"""Characters of a key that may be asked about."""
 LOCAL_EVERY_MS: Final = 250
 STORE_EVERY_MS: Final = 5_000
 """Between two looks for questions in a store, because each look is a request, which may be paid for."""

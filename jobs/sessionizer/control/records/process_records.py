@@ -319,7 +319,6 @@ class LeaseRecord(JsonRecord):
 
 
 LEASE_COPY: Final = ControlFile("lease.json", LeaseRecord, durable=False)
-"""A copy of the lease, for people to read."""
 
 
 def lease_file(home: StreamHome, token: int) -> RecordFile[LeaseRecord]:

@@ -270,7 +270,6 @@ TOLD_OF_UNWATCHED: Final = NotifiedFile("unwatched")
 TOLD_OF_STUCK: Final = NotifiedFile("stuck")
 TOLD_OF_UPGRADE: Final = NotifiedFile("upgrade")
 RUN_OF_WINDOW: Final = NotifiedFile("window_run")
-"""The newest run of a maintenance window, as its id."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

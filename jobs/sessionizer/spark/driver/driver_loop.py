@@ -34,7 +34,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import PLAIN_SPARK, is_local_master, plain
 from sessionizer.lineage import active, fingerprint
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
-from sessionizer.lineage.canary.canary_watch import CanaryWatch
+from sessionizer.lineage.canary.canary_record import CanaryWatch
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
