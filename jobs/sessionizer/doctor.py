@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Final
@@ -52,8 +54,8 @@ class Level(StrEnum):
 class CheckResult:
     """The result of the check ``name``: its ``level``, the fact that it ``found``, and the ``remedy``."""
 
-    name: str
     level: Level
+    name: str
     found: str
     remedy: str = ""
 
@@ -62,33 +64,13 @@ class CheckResult:
         return {"check": self.name, "level": str(self.level), "found": self.found, "remedy": self.remedy}
 
 
-def fine(name: str, found: str) -> CheckResult:
-    """Return a finding that needs nothing."""
-    return CheckResult(name, Level.OK, found)
-
-
-def warning(name: str, found: str, remedy: str) -> CheckResult:
-    """Return a finding that may be meant."""
-    return CheckResult(name, Level.WARNING, found, remedy)
-
-
-def problem(name: str, found: str, remedy: str) -> CheckResult:
-    """Return a finding that must be mended."""
-    return CheckResult(name, Level.PROBLEM, found, remedy)
-
-
+fine, warning, problem = (partial(CheckResult, level) for level in Level)
 JAVA: Final = frozenset({17, 21})
 PYTHON: Final = ((3, 11), (3, 13))
 SPARK: Final = "4.2."
 WITH_DRIVER: Final = "pip install 'streaming-state[driver]'"
 DRIVER_PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "protobuf")
-SHARED: Final = (
-    "SESSIONIZER_HOME",
-    "SESSIONIZER_CONTROL",
-    "SESSIONIZER_DATA",
-    "SESSIONIZER_JARS",
-    "SESSIONIZER_PYTHON",
-)
+SHARED: Final = tuple(f"SESSIONIZER_{name}" for name in ("HOME", "CONTROL", "DATA", "JARS", "PYTHON"))
 """Variables that must be the same in all processes of Airflow."""
 
 
@@ -201,9 +183,8 @@ def judge_plugin(sources: Sequence[str] | None) -> CheckResult:
     if not sources:
         return problem("plugin", "Airflow does not load it", "install streaming-state into Airflow's own Python")
     if len(sources) > 1:
-        return problem(
-            "plugin", f"Airflow finds it twice: {', '.join(sources)}", "remove the copy in the plugins folder"
-        )
+        found = f"Airflow finds it twice: {', '.join(sources)}"
+        return problem("plugin", found, "remove the copy in the plugins folder")
     return fine("plugin", sources[0].partition(": EntryPoint(")[0])  # the rest is a text for Python
 
 
@@ -212,13 +193,11 @@ def judge_spark(version: str | None, master: str, refused: str) -> CheckResult:
     if version is None:
         return problem("spark", "there is no spark-submit on the drivers' PATH", WITH_DRIVER)
     if not version.startswith(SPARK):
-        return problem(
-            "spark", f"spark-submit is of Spark {version}", f"use Spark {SPARK}x, because the jars are built for it"
-        )
+        remedy = f"use Spark {SPARK}x, because the jars are built for it"
+        return problem("spark", f"spark-submit is of Spark {version}", remedy)
     if refused:
-        return problem(
-            "spark", f"Spark {version}, but {master} does not answer: {refused}", "start the cluster's master"
-        )
+        found = f"Spark {version}, but {master} does not answer: {refused}"
+        return problem("spark", found, "start the cluster's master")
     return fine("spark", f"Spark {version}, master {master}")
 
 
@@ -260,21 +239,13 @@ def airflow_variables() -> dict[str, dict[str, str]]:
 
     found = {}
     for process in psutil.process_iter():
-        try:
-            part = _part_of_airflow(process.cmdline())
+        with suppress(psutil.Error):
+            parts = (part for program, part in pairwise(process.cmdline()) if Path(program).name == "airflow")
+            part = next((part for part in parts if not part.startswith("-")), None)
             environment = process.environ() if part else {}
-        except psutil.Error:
-            continue
-        if "PATH" in environment:  # a process that renamed itself has lost its environment
-            found[f"{part} ({process.pid})"] = environment
+            if "PATH" in environment:  # a process that renamed itself has lost its environment
+                found[f"{part} ({process.pid})"] = environment
     return found
-
-
-def _part_of_airflow(words: list[str]) -> str:
-    for program, part in pairwise(words):
-        if Path(program).name == "airflow" and not part.startswith("-"):
-            return part
-    return ""
 
 
 def refusal_to_write(folder: ControlPath) -> str:
@@ -329,25 +300,19 @@ def examine_installation(home: Path, streams: Path, master: str) -> Iterator[Che
     store = object_store(os.environ.get(DATA_VARIABLE))
     yield judge_jars(jar_folder(), list_file_names(jar_folder()), store)
     yield judge_home(os.environ.get(HOME_VARIABLE), home, refusal_to_write(home))
-    yield _control(home)
-    yield _streams(streams)
+    try:
+        root = control_root(home)
+        yield judge_control(uri_of(root), refusal_to_write(root))
+    except SessionizerError as error:
+        yield judge_control("SESSIONIZER_CONTROL", str(error))
+    if streams == DEFAULT_STREAMS and not streams.exists():
+        remedy = "give --streams the folder that your DAG file names"
+        yield warning("streams", f"there is no {streams} here", remedy)
+    else:
+        found = survey_streams(streams)
+        yield judge_streams(streams, found.specs, [str(each) for each in found.problems])
     yield judge_variables(airflow_variables())
     yield judge_plugin(plugin_sources())
     programs = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
     version = spark_version({**os.environ, "PATH": programs})
     yield judge_spark(version, master, refusal_of_master(master))
-
-
-def _control(home: Path) -> CheckResult:
-    try:
-        root = control_root(home)
-    except SessionizerError as error:
-        return judge_control("SESSIONIZER_CONTROL", str(error))
-    return judge_control(uri_of(root), refusal_to_write(root))
-
-
-def _streams(folder: Path) -> CheckResult:
-    if folder == DEFAULT_STREAMS and not folder.exists():
-        return warning("streams", f"there is no {folder} here", "give --streams the folder that your DAG file names")
-    found = survey_streams(folder)
-    return judge_streams(folder, found.specs, [str(each) for each in found.problems])

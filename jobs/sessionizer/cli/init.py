@@ -52,6 +52,7 @@ _COMPRESSED: Final = frozenset({".gz", ".bz2"})
 KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt", "parquet"})
 """Endings of files that a sample may have."""
 _LONGEST_CELL: Final = 40
+_GAP: Final = "30 minutes"
 
 
 @shares("streams", "home", "master")
@@ -81,9 +82,7 @@ def init(  # noqa: PLR0913  one parameter per option
     time: Annotated[str | None, typer.Option(help="Column with the time, or SQL that makes a timestamp.")] = None,
     event_id: Annotated[str | None, typer.Option("--id", help="Column or SQL that distinguishes two events.")] = None,
     client: Annotated[str | None, typer.Option(help="Column or SQL of a site, shop or tenant.")] = None,
-    gap: Annotated[str, typer.Option(help="Quiet time after which a session ends, such as '30 minutes'.")] = (
-        "30 minutes"
-    ),
+    gap: Annotated[str, typer.Option(help="Quiet time after which a session ends, such as '30 minutes'.")] = _GAP,
     zone: Annotated[str, typer.Option(help="Time zone of times that are written without one.")] = "UTC",
 ) -> None:
     """Write the spec of a stream from a sample of its events, and show what the first rows become.
@@ -140,18 +139,16 @@ def print_preview(spark: SparkSession, spec: StreamSpec, platform: Path) -> None
     events = count_text(len(found.events), "event")
     typer.echo(f"the first {count_text(rows, 'row')} of {spec.name}, times in UTC: {events}")
     if found.events:
-        typer.echo(table_text(("key", "client", "time", "id"), _cells(found.events), left=("key", "client", "id")))
+        rows_of_events = (map(_cell, row) for row in found.events)
+        typer.echo(table_text(("key", "client", "time", "id"), rows_of_events, left=("key", "client", "id")))
     if found.sessions:
         columns = ("key", "client", "from", "to", "events", "ended by")
         typer.echo(f"as {count_text(len(found.sessions), 'session')}, if no more rows came:")
-        typer.echo(table_text(columns, _cells(found.sessions), left=("key", "client", "ended by")))
+        rows_of_sessions = (map(_cell, row) for row in found.sessions)
+        typer.echo(table_text(columns, rows_of_sessions, left=("key", "client", "ended by")))
     typer.echo(f"refused: {len(found.refused) or 'none'}")
     for reason, raw in found.refused:
         typer.echo(f"  {reason}: {_cell(raw)}")
-
-
-def _cells(rows: list[Any]) -> list[list[str]]:
-    return [[_cell(value) for value in row] for row in rows]
 
 
 def _cell(value: object) -> str:
@@ -213,8 +210,7 @@ def find_sample(place: Path) -> tuple[list[Path], str]:
     found = [each for each in sorted(place.rglob("*")) if each.is_file() and _is_read(each.relative_to(place))]
     endings = Counter(_ending(each) for each in found if KNOWN & {*_ending(each).split(".")[1:2]})
     if not endings:
-        allowed = "a file of JSON lines, CSV or Parquet, or a folder with such files"
-        raise InvalidSpec("SAMPLE", str(place), allowed)
+        raise InvalidSpec("SAMPLE", str(place), "a file of JSON lines, CSV or Parquet, or a folder with such files")
     ending = endings.most_common(1)[0][0]
     return [each for each in found if _ending(each) == ending][:_FILES], f"*{ending}"
 

@@ -6,6 +6,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,7 +15,6 @@ import typer
 from sessionizer.cli.init import print_preview
 from sessionizer.cli.places import Options, StreamOrAll, shares
 from sessionizer.cli.terminal import say, tell, translate_failures, working_spark
-from sessionizer.deployment.differences import Side
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.local_files import writing
@@ -146,16 +146,15 @@ def _compare(
     other: Checkout, present: Checkout, name: str, names: tuple[set[str], set[str]], unseen: tuple[str, ...]
 ) -> SpecDiff:
     ours, theirs = names
-    if name in ours - theirs:
-        return SpecDiff.come_or_gone(name, None, present.side(name).spec, unseen)
-    if name in theirs - ours:
-        gone = other.side(name).spec
-        renamed = (new for new in sorted(ours - theirs) if {**present.side(new).spec, "name": name} == gone)
-        return SpecDiff.come_or_gone(name, gone, None, unseen, renamed=next(renamed, None))
-    before, now = other.side(name), present.side(name)
-    has_code = present.has_code and other.has_code
-    if not has_code:  # code and versions cannot be compared
-        now = Side(now.spec, before.fingerprint, before.checkpoint_format, before.revision)
+    before = None if name in ours - theirs else other.side(name)
+    now = None if name in theirs - ours else present.side(name)
+    if before is None:
+        return SpecDiff.come_or_gone(name, None, unseen)
+    if now is None:
+        renamed = (new for new in sorted(ours - theirs) if {**present.side(new).spec, "name": name} == before.spec)
+        return SpecDiff.come_or_gone(name, before.spec, unseen, next(renamed, None))
+    if not (present.has_code and other.has_code):  # code and versions cannot be compared
+        now = replace(before, spec=now.spec)
     return SpecDiff.between(name, before, now, unseen)
 
 
@@ -180,11 +179,10 @@ def _extract(ref: str, folder: Path, place: Path) -> None:
         raise _unusable(ref, "give a folder, or a git ref of the repository of the specs")
     commit = found.decode().strip()
     listed = _git(folder, "ls-tree", "--name-only", commit, "--full-tree", "-r") or b""
-    names = listed.decode().splitlines()
-    root = _top(folder)
-    inside = [f"{name}/" for name in names]
+    inside = [f"{name}/" for name in listed.decode().splitlines()]
     wanted = [each for each in (*_NEEDED, _prefix(folder)) if each and any(n.startswith(f"{each}/") for n in inside)]
-    archive = _git(root, "archive", "--format=tar", commit, "--", *dict.fromkeys(wanted)) if wanted else None
+    words = ("archive", "--format=tar", commit, "--", *dict.fromkeys(wanted))
+    archive = _git(_top(folder), *words) if wanted else None
     if archive is None:
         raise _unusable(ref, "it has no specs and no code: give another ref")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:

@@ -22,9 +22,8 @@ from sessionizer.cli.places import (
     shares,
 )
 from sessionizer.cli.terminal import say
-from sessionizer.control.history.files import KEPT_MS, History, Mark, read_history
+from sessionizer.control.history.files import KEPT_MS, Mark, read_history
 from sessionizer.control.history.sample import PHASES, Sample, bucket_ms, condense
-from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
@@ -101,7 +100,8 @@ def _print_table(found: Sequence[StreamView], now: int) -> None:
     shown = fitting_columns(widths, width)
     heading, *cells = padded([[row[COLUMNS.index(column)] for column in shown] for row in rows], _LEFT)
     for view, row in zip(found, cells, strict=True):
-        row[1:3] = map(_coloured, row[1:3], _colours(view))
+        colours = "red" if view.seen is None else _COLOURS.get(view.seen.state), _COLOURS_OF_HEALTH[view.health.word]
+        row[1:3] = map(_coloured, row[1:3], colours)
     typer.echo("\n".join(["", *table_lines(heading, cells), ""]))
     hidden = [column for column in COLUMNS if column not in shown]
     if hidden:
@@ -118,11 +118,6 @@ def _coloured(cell: str, colour: str | None) -> str:
     return cell if os.environ.get("NO_COLOR") else typer.style(cell, fg=colour)
 
 
-def _colours(view: StreamView) -> tuple[str | None, str]:
-    state = "red" if view.seen is None else _COLOURS.get(view.seen.state)
-    return state, _COLOURS_OF_HEALTH[view.health.word]
-
-
 def fitting_columns(widths: Mapping[str, int], room: int) -> list[str]:
     """Return the columns for which a terminal of ``room`` has room, in order. Those not in ``LAST_COLUMNS`` stay."""
     shown = {column for column in widths if column not in LAST_COLUMNS}
@@ -137,7 +132,8 @@ def _row(status: StreamView, now: int) -> list[str]:
     if seen is None:
         return [*judged, *[NOTHING] * (len(COLUMNS) - len(judged))]
     age = NOTHING if seen.age_ms is None else f"{describe_duration(seen.age_ms)} ago"
-    return [*judged, *_figures(seen, now), age, _driver(seen)]
+    driver = f"{seen.lease.uid}{f' (pid {seen.lease.pid})' if seen.state.is_live else ''}" if seen.lease else NOTHING
+    return [*judged, *_figures(seen, now), age, driver]
 
 
 def _figures(seen: DriverStatus, now: int) -> list[str]:
@@ -147,27 +143,15 @@ def _figures(seen: DriverStatus, now: int) -> list[str]:
     rate = beat.rows_per_second if seen.state is State.RUNNING else None
     counts = (beat.open_keys, beat.sessions_rows, beat.late, beat.quarantined)
     figures = [NOTHING if beat.batch_id is None else str(beat.batch_id), _number(rate), _number(beat.source_lag)]
-    return [*figures, _watermark(beat, now), *map(_number, counts)]
+    watermark = NOTHING if beat.watermark_ms is None else "drained"
+    if beat.watermark_ms is not None and not beat.is_drained:
+        age = describe_duration(now - beat.watermark_ms)
+        watermark = f"{moment_text(beat.watermark_ms).removesuffix(' UTC')[len('2026-') :]} ({age})"
+    return [*figures, watermark, *map(_number, counts)]
 
 
 def _number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.0f}"
-
-
-def _watermark(beat: Heartbeat, now: int) -> str:
-    if beat.watermark_ms is None:
-        return NOTHING
-    if beat.is_drained:
-        return "drained"
-    moment = moment_text(beat.watermark_ms).removesuffix(" UTC")[len("2026-") :]
-    return f"{moment} ({describe_duration(now - beat.watermark_ms)})"
-
-
-def _driver(seen: DriverStatus) -> str:
-    lease = seen.lease
-    if lease is None:
-        return NOTHING
-    return f"{lease.uid} (pid {lease.pid})" if seen.state.is_live else f"{lease.uid}"
 
 
 _COLUMNS: Final = ("time", "ev/s", "batches", "batch", *PHASES, "lag", "open", "state", "closed", "late", "refused")
@@ -194,28 +178,19 @@ def timeline(
         marks = [mark.to_json() for mark in found.marks]
         typer.echo(json.dumps({"stream": stream, "since": since_ms, "now": now, "samples": samples, "marks": marks}))
         return
-    for line in _history_lines(found, bucket_ms(now - since_ms, _ROWS)):
+    every = bucket_ms(now - since_ms, _ROWS)
+    rows = [_sample_row(sample, every) for sample in condense(found.samples, every)]
+    told = [table_text(_COLUMNS, rows, left=("time",))] if rows else []
+    for line in [*told, *map(_mark_line, found.marks)] or ["no history in this time"]:
         typer.echo(line)
 
 
 def since_when(text: str, now: int) -> int:
-    """Return the moment (epoch ms) that ``--since`` names, at most as far back as history is kept.
-
-    Raises InvalidSpec.
-    """
+    """Return the moment (epoch ms) that ``--since`` names, while history is kept. Raises InvalidSpec."""
     short = re.fullmatch(r"([1-9]\d{0,4})([mhd])", text.strip())
     if short is not None:
         return now - min(int(short[1]) * _UNITS[short[2]], KEPT_MS)
     return max(moment_of(text, "--since", "a time such as 30m, 6h or 7d, or "), now - KEPT_MS)
-
-
-def _history_lines(found: History, bucket_ms: int) -> list[str]:
-    if not found.samples and not found.marks:
-        return ["no history in this time"]
-    samples = condense(found.samples, bucket_ms)
-    rows = [_sample_row(sample, bucket_ms) for sample in samples]
-    told = [table_text(_COLUMNS, rows, left=("time",))] if rows else []
-    return told + [_mark_line(mark) for mark in found.marks]
 
 
 def _sample_row(sample: Sample, bucket_ms: int) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import typer
 
@@ -48,8 +48,7 @@ LOG_LEVEL: Final = "SESSIONIZER_LOG_LEVEL"
 _CLEAR: Final = "\r\x1b[K"
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """The part of Spark's present work that is done: ``done`` of ``total`` tasks of ``stage``."""
 
     stage: int
@@ -61,18 +60,17 @@ class Work:
 class WorkPace:
     """The pace of a stage of work, from the first look at it. Seconds."""
 
-    _stage: int | None = None
+    _first: Work | None = None
     _since: float = 0
-    _done: int = 0
 
     def line(self, work: Work | None, now: float) -> str | None:
         """Say how far the work is, at what rate, and how long it will take. None without work."""
         if work is None or not work.total:
             return None
-        if work.stage != self._stage:
-            self._stage, self._since, self._done = work.stage, now, work.done
+        if self._first is None or work.stage != self._first.stage:
+            self._first, self._since = work, now
         said = f"{work.done:,} of {count_text(work.total, 'task')}"
-        done, seconds = work.done - self._done, now - self._since
+        done, seconds = work.done - self._first.done, now - self._since
         if done <= 0 or seconds <= 0:
             return said
         left = describe_duration(round((work.total - work.done) * seconds / done * 1000))
@@ -138,9 +136,7 @@ class SilenceTeller:
                 work = pace.line(self.work(), now)
                 if self.show is not None and work is not None and not stopped.is_set():
                     self.show(work)
-                    continue
-                line = self._silence.line(now, work)
-                if line is not None:
+                elif (line := self._silence.line(now, work)) is not None:
                     self.write(line)
 
 
@@ -304,9 +300,8 @@ def _work_of(spark: SparkSession) -> Work | None:
     tracker = spark.sparkContext.statusTracker()
     stages = sorted(tracker.getActiveStageIds())
     known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
-    if not known:
-        return None
-    return Work(stages[0], sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known))
+    done, total = sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known)
+    return Work(stages[0], done, total) if known else None
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from sessionizer.stream_spec.effect import Verdict
 
 ACCEPTED_BY_NAME: Final = frozenset({Verdict.PARTIAL, Verdict.UNKNOWN})
 """Verdicts that are carried out only if a user accepts the difference by its name."""
+_LONGEST: Final = 80
+"""Characters of a value that a plan shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,6 @@ class Difference(JsonRecord):
         return {**asdict(self), "verdict": str(self.verdict), "must_be_accepted": self.must_be_accepted}
 
     @property
-    def said(self) -> tuple[str, ...]:
-        """Sentences about it: the reason, then the remedy."""
-        return tuple(each for each in (self.reason, self.remedy) if each)
-
-    @property
     def line(self) -> str:
         """Name the difference in one line."""
         return f"{self.verdict:<12} {self.name}: {_shown(self.before)} → {_shown(self.now)} ({self.kind})"
@@ -65,10 +62,16 @@ def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
     """Describe the differences for a reader of the plan. A sentence about several of them is said once, after them."""
     alike: dict[tuple[str, ...], list[Difference]] = {}
     for each in differences:
-        alike.setdefault(each.said or (each.name,), []).append(each)
+        said = (each.reason, each.remedy)
+        alike.setdefault(said if any(said) else (each.name, ""), []).append(each)
     for found in alike.values():
         yield from (each.line for each in found)
-        yield from (f"{'':<12} {sentence}" for sentence in found[0].said)
+        yield from (f"{'':<12} {sentence}" for sentence in (found[0].reason, found[0].remedy) if sentence)
+
+
+def _shown(value: object) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def refused(differences: Iterable[Difference]) -> tuple[Difference, ...]:
@@ -179,14 +182,6 @@ class OpenState:
 def judge_change(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:
     """Make the difference of a changed field."""
     return Difference(change.field, kind, change.before, change.now, verdict, reason, remedy)
-
-
-def _shown(value: object) -> str:
-    text = "(none)" if value is None else str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-_LONGEST: Final = 80
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Their versions are read from the environments, because a typed list would go sta
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -113,14 +114,16 @@ def require_release(home: StreamHome, file: SpecFile) -> None:
 
     A broken spec ``file`` allows what the default does.
     """
-    lineage = active_lineage(home)
-    if lineage is None:
-        return
+    upgrades, lineage = file.spec.upgrades if file.spec else Upgrades(), active_lineage(home)
+    if lineage is not None and (untaken := _untaken_release(home, lineage, upgrades.at_restart)):
+        raise UpgradeWaits(home.name, lineage, *untaken)
+
+
+def _untaken_release(home: StreamHome, lineage: str, allowed: AtRestart) -> tuple[str, str] | None:
+    """Return the release of ``lineage`` and the one that is installed here, None if a restart takes that."""
     kept = read_fingerprint(home, lineage)
     now = present_fingerprint(known=kept)
-    upgrades = file.spec.upgrades if file.spec else Upgrades()
-    if not is_taken_at_restart(kept, now, upgrades.at_restart):
-        raise UpgradeWaits(home.name, lineage, kept.versions[RELEASE], now.versions[RELEASE])
+    return None if is_taken_at_restart(kept, now, allowed) else (kept.versions[RELEASE], now.versions[RELEASE])
 
 
 def other_release(home: StreamHome) -> tuple[str, str] | None:
@@ -128,17 +131,10 @@ def other_release(home: StreamHome) -> tuple[str, str] | None:
 
     None also if a record of it is damaged, because a restore may be the way out.
     """
-    try:
-        lineage = active_lineage(home)
-        if lineage is None:
-            return None
-        kept = read_fingerprint(home, lineage)
-    except DamagedFile:
-        return None
-    now = present_fingerprint(known=kept)
-    if is_taken_at_restart(kept, now, AtRestart.SAME_CODE):
-        return None
-    return kept.versions[RELEASE], now.versions[RELEASE]
+    with suppress(DamagedFile):
+        if (lineage := active_lineage(home)) is not None:
+            return _untaken_release(home, lineage, AtRestart.SAME_CODE)
+    return None
 
 
 def list_installed_releases(environment: Mapping[str, str] = os.environ) -> list[InstalledRelease]:
@@ -151,9 +147,8 @@ def list_installed_releases(environment: Mapping[str, str] = os.environ) -> list
         return []
     folder = Path(given).expanduser()
     if not (folder.is_absolute() and folder.is_dir()):
-        raise InvalidSpec(
-            RELEASES_VARIABLE, given, "the absolute path of a folder with a Python environment per release"
-        )
+        allowed = "the absolute path of a folder with a Python environment per release"
+        raise InvalidSpec(RELEASES_VARIABLE, given, allowed)
     own = {name: value for name, value in environment.items() if name not in _OF_DEFAULT}
     found = (InstalledRelease(python, _versions_in(python, own)) for python in sorted(folder.glob("*/bin/python")))
     return [each for each in found if RELEASE in each.versions]
@@ -165,8 +160,7 @@ def release_for_next_start(home: StreamHome, environment: Mapping[str, str] = os
     Raises InvalidSpec, DamagedFile, ControlUnreachable.
     """
     canary = canary_of_active(home)
-    goes_back = canary is not None and canary.goes_back
-    lineage = canary.before if canary is not None and goes_back else active_lineage(home)
+    lineage = canary.before if canary is not None and canary.goes_back else active_lineage(home)
     if lineage is None or not environment.get(RELEASES_VARIABLE):
         return ReleaseChoice()
     return release_to_return(home, lineage, environment)

@@ -57,9 +57,8 @@ def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
         known = field_at(change.field)
         if known is None or known.effect.changes_begun_batch(change):
             until = f"until a driver with it has finished batch {half_written}"
-            raise InvalidSpec(
-                change.field, change.now, f"{change.before!r} {until}, because the tables have rows of it already"
-            )
+            allowed = f"{change.before!r} {until}, because the tables have rows of it already"
+            raise InvalidSpec(change.field, change.now, allowed)
 
 
 EDITED_AGAIN: Final = "the file was changed once more after that was approved: approve it again"
@@ -128,11 +127,9 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
 def _recorded(home: StreamHome) -> tuple[LineageSpec | None, Callable[[], StreamSpec] | None]:
     """Return the record of the spec that the active lineage runs by, and what parses it. Raises DamagedFile."""
     lineage = active_lineage(home)
-    file = SPEC_FILE.of(home, lineage) if lineage else None
-    record = file.require() if file else None
-    if file is None or record is None:
-        return None, None
-    return record, partial(parse_recorded_spec, record.document, file.path)
+    if lineage and (record := (file := SPEC_FILE.of(home, lineage)).require()):
+        return record, partial(parse_recorded_spec, record.document, file.path)
+    return None, None
 
 
 def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
@@ -157,10 +154,7 @@ def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
 
 
 def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
-    """Return the spec that the stream runs by, whatever its file says now.
-
-    If it is unknown, return the file's ``spec``.
-    """
+    """Return the spec that the stream runs by, whatever its file says now. If it is unknown, the file's ``spec``."""
     with suppress(SessionizerError):
         _, recorded = _recorded(home)
         if recorded is not None:
@@ -184,13 +178,11 @@ def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
             fields_of[command].append(change.field)
             if change.field == KEY_GROUPS:  # a rescale has divided the state, and the file does not say so
                 keeping[command] = f", or keep {change.before}: write it into the file"
-    others = "".join(
-        f". Use `sessionizer {command}` for {', '.join(fields)}{keeping.get(command, '')}"
-        for command, fields in fields_of.items()
-    )
     said = f"spec changed: {', '.join(change.field for change in changes)}"
-    if others:
-        return f"{said}{others}"  # a start and an apply refuse such a change
+    if fields_of:  # a start and an apply refuse such a change
+        for command, fields in fields_of.items():
+            said += f". Use `sessionizer {command}` for {', '.join(fields)}{keeping.get(command, '')}"
+        return said
     return f"{said}. To apply it, run `sessionizer apply {stream}`, or use the form of {dag_id(stream, Verb.START)}"
 
 

@@ -1,8 +1,6 @@
-"""Differences of one stream between two checkouts, for a pull request: pure.
+"""Differences of one stream between two checkouts, for a pull request.
 
-Side of a difference that is read from a checkout: specs, code, layout of the state, locked versions.
-
-Nothing of it is imported or run. What a checkout does not tell is left out, and named.
+Nothing of a checkout is imported or run. What it does not tell is left out, and named.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from sessionizer.deployment.differences import (
     Side,
     decided_differences,
     describe_differences,
-    judge_change,
     refused,
 )
 from sessionizer.deployment.verdicts import judge_differences
@@ -29,7 +26,7 @@ from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
 from sessionizer.lineage.fingerprint import CHECKPOINT_FORMAT, PROGRAMS, RELEASE, Fingerprint, digest_of
 from sessionizer.migrations.graph import revisions_before_head
-from sessionizer.stream_spec.decisions import Change, document_of
+from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.spec_folder import find_stream
 
@@ -63,24 +60,16 @@ class Checkout:
         spec = document_of(find_stream(self.specs, stream))
         if not self.has_code:
             return Side(spec, Fingerprint("", {}), CHECKPOINT_FORMAT, REVISION)
-        package = self.root / PACKAGE
-        checkpoint_format = _find(_FORMAT, *(package / "lineage").glob("*.py"))
-        revision = _find(_REVISION, *(package / "core" / "wire").glob("*.py"))
-        return Side(
-            spec,
-            Fingerprint(digest_of(package), self._versions()),
-            int(checkpoint_format or CHECKPOINT_FORMAT),
-            revision or REVISION,
-        )
-
-    def _versions(self) -> dict[str, str]:
-        release = _find(_VERSION, self.root / PACKAGE / "__init__.py", self.root / "pyproject.toml")
-        locked = {
-            name: _find(re.compile(rf"^{re.escape(each.package)}==([\w.]+)", re.MULTILINE), self.root / LOCK)
-            for name, each in PROGRAMS.items()
-            if each.package
-        }
-        return {name: version for name, version in {**locked, RELEASE: release}.items() if version is not None}
+        package, versions = self.root / PACKAGE, dict[str, str | None]()
+        for name, each in PROGRAMS.items():
+            if each.package:
+                line = re.compile(rf"^{re.escape(each.package)}==([\w.]+)", re.MULTILINE)
+                versions[name] = _find(line, self.root / LOCK)
+        versions[RELEASE] = _find(_VERSION, package / "__init__.py", self.root / "pyproject.toml")
+        known = {name: version for name, version in versions.items() if version is not None}
+        checkpoint_format = int(_find(_FORMAT, *(package / "lineage").glob("*.py")) or CHECKPOINT_FORMAT)
+        revision = _find(_REVISION, *(package / "core" / "wire").glob("*.py")) or REVISION
+        return Side(spec, Fingerprint(digest_of(package), known), checkpoint_format, revision)
 
 
 def _find(pattern: re.Pattern[str], *files: Path) -> str | None:
@@ -111,33 +100,22 @@ class SpecDiff:
 
     @classmethod
     def come_or_gone(
-        cls,
-        stream: str,
-        before: Mapping[str, Any] | None,
-        now: Mapping[str, Any] | None,
-        unseen: Sequence[str] = (),
-        renamed: str | None = None,
+        cls, stream: str, before: Mapping[str, Any] | None, unseen: Sequence[str] = (), renamed: str | None = None
     ) -> SpecDiff:
-        """Judge a stream that only one checkout has. ``renamed``: a new stream that has all the rest of its spec."""
+        """Judge a stream that only one checkout has: the one ``before``, unless it is None.
+
+        ``renamed``: a new stream that has all the rest of its spec.
+        """
         if before is None:
-            added = Change("name", None, stream)
-            found = judge_change(added, "stream added", Verdict.NONE, "it begins without an open session")
+            reason = "it begins without an open session"
+            found = Difference("name", "stream added", None, stream, Verdict.NONE, reason)
         elif renamed is not None:
-            found = judge_change(
-                Change("name", stream, renamed),
-                "stream renamed",
-                Verdict.INCOMPATIBLE,
-                "another name is another stream",
-                "Keep the name, or drain the stream first",
-            )
+            reason, remedy = "another name is another stream", "Keep the name, or drain the stream first"
+            found = Difference("name", "stream renamed", stream, renamed, Verdict.INCOMPATIBLE, reason, remedy)
         else:
-            found = judge_change(
-                Change("name", stream, now),
-                "stream removed",
-                Verdict.PARTIAL,
-                "open sessions come into no table, and no driver of it starts",
-                f"To close them, first run {quoted_command('stop', stream, '--drain')}",
-            )
+            reason = "open sessions come into no table, and no driver of it starts"
+            remedy = f"To close them, first run {quoted_command('stop', stream, '--drain')}"
+            found = Difference("name", "stream removed", stream, None, Verdict.PARTIAL, reason, remedy)
         return cls(stream, (found,), tuple(unseen))
 
     @property

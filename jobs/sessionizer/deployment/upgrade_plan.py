@@ -1,7 +1,4 @@
-"""Plan of an upgrade or an apply, as data, and its making from the records of a lineage and this installation.
-
-It has the differences with their verdicts, the steps, and what a rollback can do. Spark is not asked.
-"""
+"""Plan of an upgrade or an apply, and its making from the records of a lineage and this installation, without Spark."""
 
 import json
 import re
@@ -142,7 +139,8 @@ class UpgradePlan(DigestOfDecided):
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
         on_canary = digest_terms(self.request.canary) if self.anew else {}
-        decided = {
+        asked = {"prove": self.request.prove, "stateless": self.request.stateless, "replay": self.replays}
+        return {
             "verb": self.request.verb,
             "stream": self.stream,
             "lineage": self.lineage,
@@ -150,11 +148,10 @@ class UpgradePlan(DigestOfDecided):
             "differences": decided_differences(self.differences),
             "accepted": sorted(self.request.accepted),
             "anew": self.request.anew,
+            **on_canary,
+            **({"migrations": self.migrations} if self.migrations else {}),
+            **{name: True for name, is_asked in asked.items() if is_asked},
         }
-        migrated = {"migrations": self.migrations} if self.migrations else {}
-        asked = {name: True for name in ("prove", "stateless") if getattr(self.request, name)}
-        replayed = {"replay": True} if self.replays else {}
-        return {**decided, **on_canary, **migrated, **asked, **replayed}
 
     @property
     def refusal(self) -> InvalidSpec | NotAccepted | None:
@@ -234,10 +231,9 @@ class UpgradePlan(DigestOfDecided):
 
     @property
     def _left_behind(self) -> str:
-        count = self.open_sessions
-        if count is None:
+        if self.open_sessions is None:
             return "all open sessions (not counted here)"
-        return "no open session" if count == 0 else f"about {count_text(count, 'open session')}"
+        return f"about {count_text(self.open_sessions, 'open session')}" if self.open_sessions else "no open session"
 
 
 _CHECKSUM: Final = re.compile(r"\d{20}\.crc")

@@ -74,11 +74,9 @@ def engine_differences(before: Side, now: Side, revisions: frozenset[str] = froz
 def _program(name: str, kept: str, now: str) -> Difference:
     same_line = release_line(kept) == release_line(now)
     kind = f"{PROGRAMS[name].title} {'patch' if same_line else 'line'} changed"
-    if name not in ENGINE:
-        reason = "open events are Arrow data, which any version reads"
-        return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)
-    if same_line:
-        reason = "releases of one line continue with the same checkpoint, in any order"
+    if name not in ENGINE or same_line:
+        arrow = "open events are Arrow data, which any version reads"
+        reason = "releases of one line continue with the same checkpoint, in any order" if name in ENGINE else arrow
         return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)
     reason = f"a checkpoint of {name} {release_line(kept)} was never tested with {release_line(now)}"
     remedy = "If you accept it, a new lineage gets the open sessions. The old one stays for the old version"
@@ -306,10 +304,8 @@ def spec_differences(
     yield from _read_otherwise(before, now, state, effects)
     yield from PayloadChange(before, now, state, tables, effects).differences()
     if effects.ids:
-        declared = Change(MIGRATIONS, None, ", ".join(effects.ids))
-        yield judge_change(
-            declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order"
-        )
+        declared, reason = ", ".join(effects.ids), "applied once to the open events, in order"
+        yield Difference(MIGRATIONS, "migrations declared", None, declared, Verdict.MIGRATE, reason)
 
 
 def judge_field(stream: str, change: Change, state: OpenState, migrations: MigrationEffects) -> Difference:

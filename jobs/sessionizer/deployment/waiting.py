@@ -91,12 +91,9 @@ def open_by_window(now_ms: int, upgrades: Upgrades) -> Opening | None:
     until = upgrades.open_until(now_ms)
     if until is None or not upgrades.begins_something:
         return None
-    applies = upgrades.policy is UpgradePolicy.APPLY
-    return Opening(
-        until=until,
-        why=f"maintenance window {upgrades.window}, policy {upgrades.policy}",
-        approver=f"policy apply, window {upgrades.window}" if applies else None,
-    )
+    why = f"maintenance window {upgrades.window}, policy {upgrades.policy}"
+    approver = f"policy apply, window {upgrades.window}" if upgrades.policy is UpgradePolicy.APPLY else None
+    return Opening(until=until, why=why, approver=approver)
 
 
 def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade) -> Opening | None:
@@ -116,10 +113,8 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
     """
     try:
         lineage = active_lineage(home)
-        if lineage is None:
-            return None
         # most of the time nothing waits, and what each batch changes need not be read
-        if not _awaited(find_differences(home, lineage, spec)):
+        if lineage is None or not _awaited(find_differences(home, lineage, spec)):
             return None
         awaited = _awaited(plan_upgrade(home, (lineage, 0), spec, UpgradeRequest()).differences)
         approval = APPROVED_UPGRADE.of(home).read()

@@ -1,12 +1,10 @@
-"""The Streams page as an application: static files and two JSON routes. Its host decides what each user may see.
+"""The Streams page as an application: static files and JSON routes. Its host decides what each user may see.
 
-It changes nothing. In Airflow a user's actions are runs of DAGs, which the browser asks Airflow's own API for.
+It changes nothing. In Airflow a user's actions are runs of DAGs, which the browser asks Airflow's own API for. Without
+Airflow, the page is on the loopback interface, for one user with the token. It offers no actions.
 
-Routes that show rows, keys or logs of a stream, each when a user asks for it. They need the right to read logs.
-
-The key or event id of a lookup comes in a header, because an address is kept in the server's log.
-
-Without Airflow, the page is on the loopback interface, for one user with the token. It offers no actions.
+Routes with rows, keys or logs need the right to read logs. The key or event id of a lookup comes in a header, because
+an address is kept in the server's log.
 """
 
 from __future__ import annotations
@@ -180,17 +178,12 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
             raise HTTPException(404, "no such stream")
         return answer_json({**found, "host": host.settings, "may": offers})
 
-    app.get("/", dependencies=opens)(page)
+    app.get("/", dependencies=opens)(lambda: answer_file("index.html"))
     app.get("/assets/{name}", dependencies=opens)(asset)
     app.get("/api/fleet", dependencies=opens)(fleet)
     app.get("/api/streams/{dag_id}", dependencies=reads)(stream)
     add_row_routes(app, reader, [*reads, Depends(host.may_read_rows)])
     return app
-
-
-def page() -> Response:
-    """Return the page."""
-    return answer_file("index.html")
 
 
 def asset(name: str) -> Response:
@@ -213,14 +206,8 @@ def create_page_alone(home: Path, streams: Path, token: str) -> FastAPI:
         if not any(_is_same(given, token) for given in (request.cookies.get(COOKIE, ""), bearer)):
             raise HTTPException(401, "open the address that `sessionizer page` printed")
 
-    host = PageHost(
-        may_open=has_token,
-        may_read=has_token,
-        may_read_rows=has_token,
-        sees=lambda: lambda dags: dags,
-        offers=_offers_nothing,
-        settings={"name": "alone"},
-    )
+    rights = dict.fromkeys(("may_open", "may_read", "may_read_rows"), has_token)
+    host = PageHost(**rights, sees=lambda: lambda dags: dags, offers=_offers_nothing, settings={"name": "alone"})
     app = create_page(PageReader(home, streams), host)
 
     @app.middleware("http")

@@ -32,7 +32,6 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
     """Return the row of a stream in the table of the fleet. ``marks`` are those of the last 7 days."""
     seen = view.driver
     beat = seen.heartbeat if seen else None
-    desired = seen.desired.to_json() if seen else None
     today = [mark for mark in marks if mark.at >= now - DAY]
     saved_at = max((mark.at for mark in marks if mark.kind is MarkKind.SAVEPOINT), default=None)
     changes = [mark for mark in marks if mark.kind is MarkKind.COMMAND]
@@ -43,7 +42,7 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
         "state": view.state,
         "actions": [*map(str, view.actions)],
         "specified": view.specified,
-        "desired": desired,
+        "desired": seen.desired.to_json() if seen else None,
         "restarts": count_restarts(today),
         "rates": _rates(view.samples, now),
         "catch_up_ms": estimate_catch_up(view.samples),
@@ -96,8 +95,7 @@ def describe_turn(turn: Turn, view: StreamView, chosen: NextUpgrades, failed: in
         is_bad = [each.what for each in view.health.findings if each.word in {HealthWord.DEGRADED, HealthWord.DOWN}]
         told = [view.pending.failure] if view.pending and view.pending.failure else is_bad
         why = next(iter(told), "its run failed, or it was rolled back")
-    until = turn.opening.until
-    return {"state": turn.state, "wave": turn.wave, "why": why, "run": turn.run, "until": until}
+    return {"state": turn.state, "wave": turn.wave, "why": why, "run": turn.run, "until": turn.opening.until}
 
 
 def estimate_catch_up(samples: Sequence[Sample]) -> int | None:

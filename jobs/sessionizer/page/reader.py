@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -122,15 +123,13 @@ class PageReader:
 
     def _turns(self, views: Sequence[StreamView], now: int) -> dict[str, dict[str, Any]]:
         """Return the streams whose upgrades take turns, and where each stands. Raises InvalidSpec for the pace."""
-        found: list[tuple[Turn, StreamView]] = []
-        for view in views if self.state_of else ():
-            turn = _read_home(view, partial(self._find_turn, view, now), None)
-            found += [(turn, view)] if turn else []
+        read = ((view, _read_home(view, partial(self._find_turn, view, now), None)) for view in views)
+        found = [(view, turn) for view, turn in read if turn]
         if not found:
             return {}
-        turns, pace = [turn for turn, _ in found], Pace.from_environment()
+        turns, pace = [turn for _, turn in found], Pace.from_environment()
         chosen, failed = choose_next(turns, pace), sum(turn.state is UpgradeState.FAILED for turn in turns)
-        return {view.name: describe_turn(turn, view, chosen, failed, pace) for turn, view in found}
+        return {view.name: describe_turn(turn, view, chosen, failed, pace) for view, turn in found}
 
     def _find_turn(self, view: StreamView, now: int, home: StreamHome) -> Turn | None:
         return find_turn(home, view.spec, view.waiting, self.state_of, now) if view.spec and self.state_of else None
@@ -151,21 +150,14 @@ class PageReader:
     def _read_savepoint(self, home: SavepointHome) -> Mark | None:
         """Return a savepoint as its mark was, None if it is not complete. A manifest never changes."""
         if home.root not in self._saved:
-            try:
+            manifest = None
+            with suppress(SessionizerError, OSError):
                 manifest = read_manifest(home)
-            except (SessionizerError, OSError):
-                return None
             if manifest is None:
                 return None
-            self._saved[home.root] = Mark(
-                kind=MarkKind.SAVEPOINT,
-                at=manifest.batch_at,
-                what=str(manifest.kind),
-                lineage=manifest.lineage,
-                batch_id=manifest.batch_id,
-                savepoint=manifest.id,
-                bytes=manifest.bytes,
-            )
+            made = {name: getattr(manifest, name) for name in ("lineage", "batch_id", "bytes")}
+            kind, what, at = MarkKind.SAVEPOINT, str(manifest.kind), manifest.batch_at
+            self._saved[home.root] = Mark(kind=kind, at=at, what=what, savepoint=manifest.id, **made)
         return self._saved[home.root]
 
     def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:

@@ -22,10 +22,16 @@ from sessionizer.state.savepoints.listing import complete_savepoint, list_savepo
 from sessionizer.state.savepoints.manifest import SavepointKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.core.key_group.contents import GroupContents
+    from sessionizer.home.roots import DataPath
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
+    from sessionizer.spark.state.contents_reader import Comparison
     from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.state.savepoints.manifest import Manifest
+
+    Side = RetainedBatch | tuple[SavepointHome, Manifest]
 
 
 _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
@@ -124,16 +130,6 @@ def _tell_sessions(
     return {"key": key, "key_group": group, "sessions": sessions}, lines
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.spark.state.contents_reader import Comparison
-    from sessionizer.state.savepoints.manifest import Manifest
-
-    Side = RetainedBatch | tuple[SavepointHome, Manifest]
-
 _Which = Annotated[
     str, typer.Argument(help="A batch of the active lineage, LINEAGE or LINEAGE:BATCH, or a canonical savepoint.")
 ]
@@ -155,12 +151,8 @@ def compare(
     from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
-    with (
-        working_spark(
-            "state", stream, at.master, f"starting Spark to compare two states of {stream}", where.data
-        ) as spark,
-        reading_state(spark),
-    ):
+    line = f"starting Spark to compare two states of {stream}"
+    with working_spark("state", stream, at.master, line, where.data) as spark, reading_state(spark):
         found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
         for side in sides:
             if isinstance(side, RetainedBatch):
@@ -209,17 +201,17 @@ def name_side(side: Side) -> str:
 
 
 def _lines(sides: list[Side], found: Comparison) -> list[str]:
-    rows = [
-        ("open events", found.events_only_before, found.events_only_now, found.events_in_both, ""),
-        ("keys", found.keys_only_before, found.keys_only_now, found.keys_same, f"{found.keys_changed:,}"),
-    ]
-    told = [[what, *(f"{count:,}" for count in counts), changed] for what, *counts, changed in rows]
+    events = (found.events_only_before, found.events_only_now, found.events_in_both)
+    keys = (found.keys_only_before, found.keys_only_now, found.keys_same, found.keys_changed)
+    told = [["open events", *map(_number, events), ""], ["keys", *map(_number, keys)]]
     lines = [f"A  {name_side(sides[0])}", f"B  {name_side(sides[1])}"]
     lines.append(table_text(("", "only in A", "only in B", "the same", "changed"), told, left=("",)))
     if found.keys:
-        rows_of_keys = [
-            [each.key, *(f"{count:,}" for count in (each.only_before, each.only_now, each.both))] for each in found.keys
-        ]
+        rows = [[each.key, *map(_number, (each.only_before, each.only_now, each.both))] for each in found.keys]
         lines += ["keys that differ most, with their open events"]
-        lines.append(table_text(("key", "only in A", "only in B", "in both"), rows_of_keys, left=("key",)))
+        lines.append(table_text(("key", "only in A", "only in B", "in both"), rows, left=("key",)))
     return lines
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, Final
@@ -158,20 +159,17 @@ def timeline(
     """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
     where = at.known_home_of(stream)
     found = find_retained_batch(where, lineage=lineage)
-    batches = [_count_files(found, batch) for batch in _batches(found)[-last:]]
+    from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
+
+    every = read_consistently(
+        found.checkpoint, lambda files: list_kept_batches(*read_logs(files), version_files(files), files)
+    )
+    batches = [_count_files(found, batch) for batch in every[-last:]]
     rows = _rows(where, found, batches)
     held = _open(where, found, batches, at.master) if with_open else {}
     told = [{**asdict(each), "rows": rows.get(each.batch_id), "open": held.get(each.batch_id)} for each in batches]
     lines = [f"stream {stream}, lineage {found.lineage}", _text(batches, rows, held, with_open=with_open)]
     at.show({"stream": stream, "lineage": found.lineage, "batches": told}, lines)
-
-
-def _batches(found: RetainedBatch) -> list[KeptBatch]:
-    from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
-
-    return read_consistently(
-        found.checkpoint, lambda files: list_kept_batches(*read_logs(files), version_files(files), files)
-    )
 
 
 def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
@@ -187,10 +185,7 @@ def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch])
 
 
 def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
-    """Set the number of files that the batch read, if it read files.
-
-    The offsets of such a source count lists of files.
-    """
+    """Set the number of files that the batch read, if it read files, whose offsets count lists of files."""
     if batch.read.get(EVENTS) != "files":
         return batch
     try:
@@ -203,29 +198,16 @@ def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
 def _open(
     where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch], master: str | None
 ) -> dict[int, dict[str, Any]]:
-    """Count the open sessions, events and bytes after each batch.
-
-    A batch that the stream has outrun meanwhile is left out.
-    """
+    """Count the open sessions, events and bytes after each batch, except one that the stream outruns meanwhile."""
     held: dict[int, dict[str, Any]] = {}
-    with working_spark(
-        "state",
-        where.name,
-        master,
-        f"starting Spark to look into {count_text(len(batches), 'batch')} of {where.name}",
-        where.data,
-    ) as spark:
+    line = f"starting Spark to look into {count_text(len(batches), 'batch')} of {where.name}"
+    with working_spark("state", where.name, master, line, where.data) as spark:
         for batch in (each for each in batches if each.is_over):
-            try:
-                shown, _ = BatchState.of(spark, find_retained_batch(where, batch.batch_id, found.lineage)).groups(
-                    None, 1
-                )
-            except BatchOutrun:
-                continue
-            groups = shown["groups"]
-            held[batch.batch_id] = {
-                name: sum(group[name] for group in groups) for name in ("sessions", "events", "bytes")
-            }
+            with suppress(BatchOutrun):
+                kept = BatchState.of(spark, find_retained_batch(where, batch.batch_id, found.lineage))
+                groups = kept.groups(None, 1)[0]["groups"]
+                counts = {name: sum(group[name] for group in groups) for name in ("sessions", "events", "bytes")}
+                held[batch.batch_id] = counts
     return held
 
 
@@ -236,28 +218,20 @@ def _text(
     *,
     with_open: bool,
 ) -> str:
+    lines = []
+    for batch in batches:
+        written, now = rows.get(batch.batch_id, {}), held.get(batch.batch_id)
+        lines.append(
+            [
+                str(batch.batch_id) if batch.is_over else f"{batch.batch_id} (not over)",
+                moment(batch.at_ms),
+                moment(batch.watermark_ms if batch.next_watermark_ms is None else batch.next_watermark_ms),
+                batch.read.get(EVENTS) or _NOTHING,
+                *(f"{written.get(name, 0):,}" for name in _TABLES),
+                size(batch.change_bytes),
+                size(batch.whole_bytes) if batch.whole_bytes else _NOTHING,
+                *(f"{now[name]:,}" if now else _NOTHING for name in ("sessions", "events") if with_open),
+            ]
+        )
     columns = ["batch", "begun", "watermark", "read", *_TABLES, "state changes", "snapshots"]
-    columns += ["open sessions", "open events"] if with_open else []
-    lines = [_line(batch, rows.get(batch.batch_id, {}), held.get(batch.batch_id), with_open) for batch in batches]
-    return table_text(columns, lines, left=("read",))
-
-
-def _line(
-    batch: KeptBatch,
-    rows: Mapping[str, int],
-    held: Mapping[str, Any] | None,
-    with_open: bool,  # noqa: FBT001
-) -> list[str]:
-    number = str(batch.batch_id) if batch.is_over else f"{batch.batch_id} (not over)"
-    watermark = moment(batch.watermark_ms if batch.next_watermark_ms is None else batch.next_watermark_ms)
-    cells = [
-        number,
-        moment(batch.at_ms),
-        watermark,
-        batch.read.get(EVENTS) or _NOTHING,
-        *(f"{rows.get(name, 0):,}" for name in _TABLES),
-    ]
-    cells += [size(batch.change_bytes), size(batch.whole_bytes) if batch.whole_bytes else _NOTHING]
-    if with_open:
-        cells += [f"{held[name]:,}" if held else _NOTHING for name in ("sessions", "events")]
-    return cells
+    return table_text([*columns, *(["open sessions", "open events"] if with_open else [])], lines, left=("read",))

@@ -50,7 +50,7 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
-def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
+def table_text(columns: Sequence[str], rows: Iterable[Iterable[str]], left: Sequence[str] = ()) -> str:
     """Lay rows out beneath their columns, text in ``left`` ones. A cell of many lines is cut to its first."""
     heading, *cells = padded([columns, *([*map(one_line, row)] for row in rows)], left)
     return "\n".join(table_lines(heading, cells))
@@ -96,13 +96,8 @@ def where_line(found: RetainedBatch) -> str:
 
 def where_json(found: RetainedBatch) -> dict[str, Any]:
     """Return the batch as JSON."""
-    return {
-        "stream": found.stream,
-        "lineage": found.lineage,
-        "batch_id": found.batch_id,
-        "batch_at": found.at_ms,
-        "watermark_ms": found.watermark_ms,
-    }
+    where = {"stream": found.stream, "lineage": found.lineage, "batch_id": found.batch_id}
+    return {**where, "batch_at": found.at_ms, "watermark_ms": found.watermark_ms}
 
 
 def groups_text(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]], count: int) -> str:
@@ -171,17 +166,13 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
     newest, commit = found.checkpoint.newest, told["next_watermark_ms"]
     if newest is not None:
         yield "clock", moment(newest.at_ms)
-        after = "" if commit is None else f", in the next batch {_watermark(commit)}"
-        yield "watermark", f"{_watermark(newest.watermark_ms)} in batch {newest.batch_id}{after}"
+        at, then = (moment(ms) if ms else "none" for ms in (newest.watermark_ms, commit))
+        yield "watermark", f"{at} in batch {newest.batch_id}{'' if commit is None else f', in the next batch {then}'}"
         for name, end in newest.ends.items():
             yield "source", f"{name}: {source_kind(end)}{'' if end is None else f', up to {json.dumps(end)}'}"
     formats = told["formats"]
     of_state = f", state format {formats['state']} ({formats['provider']}, {formats['encoding']})"
     yield "formats", f"offsets {formats['offsets']}, commits {formats['commits']}{of_state if formats['state'] else ''}"
-
-
-def _watermark(ms: int) -> str:
-    return moment(ms) if ms else "none"
 
 
 def _batches(found: Inspection) -> str:
@@ -216,18 +207,15 @@ def _operator_facts(found: Inspection, operator: Operator) -> Iterator[tuple[str
 
 def finding_lines(findings: Sequence[CheckpointDamage]) -> list[str]:
     """Return the lines about the damage. Without damage a single line says so."""
-    if not findings:
-        return ["nothing is damaged"]
-    return [line for finding in findings for line in _finding_lines(finding)]
-
-
-def _finding_lines(finding: CheckpointDamage) -> list[str]:
-    return [
-        f"{'DAMAGED' if finding.effect.is_harmful else 'damaged'} {finding.file}: {finding.wrong}",
-        f"  follows     {finding.follows}: {finding.effect}",
-        f"  remedy      {finding.remedy}",
-        *(f"  step        {step}" for step in finding.steps),
-    ]
+    lines = []
+    for finding in findings:
+        lines += [
+            f"{'DAMAGED' if finding.effect.is_harmful else 'damaged'} {finding.file}: {finding.wrong}",
+            f"  follows     {finding.follows}: {finding.effect}",
+            f"  remedy      {finding.remedy}",
+            *(f"  step        {step}" for step in finding.steps),
+        ]
+    return lines or ["nothing is damaged"]
 
 
 checkpoint = typer.Typer(no_args_is_help=True, help="Look at any checkpoint of Spark.")
@@ -267,7 +255,6 @@ def inspect_checkpoint(
 def _count_rows(found: Inspection, master: str | None, folder: DataPath) -> list[dict[str, Any]]:
     from sessionizer.spark.state.restores.table_rows import count_store_rows  # noqa: PLC0415  fast --help
 
-    with working_spark(
-        "inspect", "checkpoint", master, "starting Spark to count the rows of the state", folder
-    ) as spark:
+    line = "starting Spark to count the rows of the state"
+    with working_spark("inspect", "checkpoint", master, line, folder) as spark:
         return count_store_rows(spark, found)

@@ -97,10 +97,11 @@ class RestoreCourse(CommandCourse[Restore]):
     def _newest_at(self, time: str) -> str:
         until = moment_of(time, "--time")
         found = [each for each in list_savepoints(self.folder, epoch_ms()) if each.is_complete]
-        fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
+        made = {each.id: each.manifest.batch_at for each in found if each.manifest is not None}
+        fitting = [savepoint for savepoint, at in made.items() if at <= until]
         if not fitting:
             raise UnknownSavepoint("", [each.id for each in found], until=time)
-        return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
+        return max(fitting, key=made.__getitem__)
 
     def needs_spark(self) -> bool:
         """Find the savepoint, and read the file if it is needed. A restore that was begun keeps its file.
@@ -127,17 +128,9 @@ class RestoreCourse(CommandCourse[Restore]):
 
         savepoint, manifest = self.found
         begun = read_approved(self.where, self.pending.id) if self.pending else None
-        return RestoreRunner(
-            spark=spark,
-            home=self.where,
-            say=say,
-            command=self.command,
-            savepoint=savepoint,
-            manifest=manifest,
-            begun=begun,
-            spec=self.spec,
-            found=None if self.plan is None else self.plan.decision,
-        )
+        found = None if self.plan is None else self.plan.decision
+        parts: dict[str, Any] = {**self.parts(spark), "savepoint": savepoint, "manifest": manifest}
+        return RestoreRunner(**parts, begun=begun, spec=self.spec, found=found)
 
     def done(self, record: OperationRecord) -> None:
         """Name the lineage that goes on."""
@@ -154,17 +147,17 @@ class RollbackCourse(CommandCourse[Rollback]):
     def needs_spark(self) -> bool:
         """Refuse another digest than that of the way back."""
         require_known_stream(self.where, self.shared.streams)
-        if self.pending is None:
-            back, leaves = rollback_of(self.where)
-            self.is_approved(decide_rollback(self.where.name, leaves, back.lineage))
-            return self.plan_without_spark(lambda: self.command.plan(plan_rollback(self.where, FileFacts())))
-        return True
+        if self.pending is not None:
+            return True
+        back, leaves = rollback_of(self.where)
+        self.is_approved(decide_rollback(self.where.name, leaves, back.lineage))
+        return self.plan_without_spark(lambda: self.command.plan(plan_rollback(self.where, FileFacts())))
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Rollback]:
         """Return the runner."""
         from sessionizer.spark.state.commands.restores import RollbackRunner  # noqa: PLC0415  fast --help
 
-        return RollbackRunner(spark=spark, home=self.where, say=say, command=self.command)
+        return RollbackRunner(**self.parts(spark))
 
     def done(self, record: OperationRecord) -> None:
         """Name the lineage that goes on."""
@@ -200,8 +193,7 @@ class RescaleCourse(OfFile):
         """Return the runner."""
         from sessionizer.spark.state.commands.moves import RescaleRunner  # noqa: PLC0415  fast --help
 
-        groups = self.spec.key_groups
-        return RescaleRunner(spark=spark, home=self.where, say=say, command=self.command, key_groups=groups)
+        return RescaleRunner(**self.parts(spark), key_groups=self.spec.key_groups)
 
     def done(self, record: OperationRecord) -> None:
         """Name the lineage that goes on. Note if the file says another number."""
@@ -231,21 +223,19 @@ class SwitchCourse(OfFile):
         if self.pending is None and start is not None:
             committed = read_committed_batch(self.where)
             require_switch(changes_between(list_decisions(committed.spec), decisions_of(self.spec)))
-            fingerprint, terms = spec_fingerprint(self.spec), self.command.terms
-            decided = decide_switch(self.where.name, committed.lineage, fingerprint, start, terms)
-            leaves = (committed.lineage, committed.batch_id)
-            self.is_approved(self.command.make_plan(decided, leaves, new_lineage(terms)))
+            lineage, terms = committed.lineage, self.command.terms
+            decided = decide_switch(self.where.name, lineage, spec_fingerprint(self.spec), start, terms)
+            self.is_approved(self.command.make_plan(decided, (lineage, committed.batch_id), new_lineage(terms)))
         return True
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Switch]:
         """Return the runner. Without another source the spec in force stays."""
         from sessionizer.spark.state.commands.moves import LossRunner, SwitchRunner  # noqa: PLC0415  fast --help
 
-        start, spec = self.command.start(), self.spec
+        start = self.command.start()
         if start is None:
-            spec = spec_in_force(self.where, spec)
-            return LossRunner(spark=spark, home=self.where, say=say, command=self.command, spec=spec)
-        return SwitchRunner(spark=spark, home=self.where, say=say, command=self.command, spec=spec, start=start)
+            return LossRunner(**self.parts(spark), spec=spec_in_force(self.where, self.spec))
+        return SwitchRunner(**self.parts(spark), spec=self.spec, start=start)
 
     def done(self, record: OperationRecord) -> None:
         """Name the lineage that goes on."""
@@ -301,9 +291,7 @@ class ApplyCourse(OfFile):
         from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
 
         folder = savepoints_folder(self.where, self.command.folder)
-        return ApplyRunner(
-            spark=spark, home=self.where, say=say, command=self.command, spec=self.spec, savepoints=folder
-        )
+        return ApplyRunner(**self.parts(spark), spec=self.spec, savepoints=folder)
 
     def before_stop(self, spark: SparkSession) -> None:
         """Prove the upgrade if its plan says so. Raises ProofFailed."""
@@ -365,7 +353,7 @@ class SeedCourse(OfFile):
 
         spec, platform = self.read_spec, self.where.platform
         reader = HistoryReader(spark, spec, examine(spark, spec, platform), self.history, self.decision, platform)
-        return SeedRunner(spark=spark, home=self.where, say=say, command=self.command, reader=reader)
+        return SeedRunner(**self.parts(spark), reader=reader)
 
     def done(self, record: OperationRecord) -> None:
         """Name the lineage that begins. Note if the file was edited meanwhile."""

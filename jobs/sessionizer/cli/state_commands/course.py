@@ -6,7 +6,6 @@ The command line comes from the command's declaration. A ``CommandCourse`` has t
 from __future__ import annotations
 
 import getpass
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -175,13 +174,9 @@ class CommandCourse(ABC, Generic[Asked]):
         """Make the plan unless that is done. Carry it out, or resume the pending operation, if the user approves it."""
         from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
 
-        verb, where, master = self.command.name, self.where, self.shared.master
-        with (
-            self.held(),
-            working_spark(
-                verb, where.name, master, f"starting Spark for the {verb} of {where.name}", where.data
-            ) as spark,
-        ):
+        verb, where = self.command.name, self.where
+        line = f"starting Spark for the {verb} of {where.name}"
+        with self.held(), working_spark(verb, where.name, self.shared.master, line, where.data) as spark:
             runner = self.make_runner(spark)
             if self.pending is not None:
                 approved = self.goes_on(self.pending)
@@ -203,6 +198,10 @@ class CommandCourse(ABC, Generic[Asked]):
     def held(self) -> AbstractContextManager[object]:
         """Return a context in which what the command reads is kept."""
         return nullcontext()
+
+    def parts(self, spark: SparkSession) -> dict[str, Any]:
+        """Return what every runner is made of."""
+        return {"spark": spark, "home": self.where, "say": say, "command": self.command}
 
     @abstractmethod
     def make_runner(self, spark: SparkSession) -> SparkRunner[Any]:
@@ -243,21 +242,16 @@ class CommandCourse(ABC, Generic[Asked]):
         starts = not self.command.prepares and any(isinstance(step, StartLineage) for step in plan.steps)
         down = downtime_of(self.where, self.command.name, new_lineage=starts) if Stop() in plan.steps else None
         terms = next((each.terms for each in plan.steps if isinstance(each, Canary)), None)
-        if shared.as_json:
-            more = {"canary": terms and terms.to_json(), "downtime": down and down.to_json()}
-            told = {name: value for name, value in more.items() if value is not None}
-            typer.echo(json.dumps({**plan.to_json(), **told}, indent=1))
         lines = [*plan.lines()]
         if plan.is_possible:
             lines += [f"  {canary_line(terms)}"] if terms else []
             lines += [f"  {down.line()}"] if down else []
-        if not shared.as_json:
-            typed = CommandLine.typed()
-            for line in lines:
-                typer.echo(typed.complete(line))
-            if plan.is_possible and shared.approve != plan.digest and self.asked is None:
-                typer.echo(f"to run it: the same command with --approve {plan.digest}")
-        self._keep(plan, plan.leaves, lines, plan.to_json().get("differences", ()), possible=plan.is_possible)
+        told = {**({"canary": terms.to_json()} if terms else {}), **({"downtime": down.to_json()} if down else {})}
+        shared.show({**plan.to_json(), **told}, map(CommandLine.typed().complete, lines))
+        if not shared.as_json and plan.is_possible and shared.approve != plan.digest and self.asked is None:
+            typer.echo(f"to run it: the same command with --approve {plan.digest}")
+        differences = plan.to_json().get("differences", ())
+        self._keep(plan, plan.leaves, lines, differences=differences, possible=plan.is_possible)
         return self.is_approved(plan)
 
     def plan_without_spark(self, make: Callable[[], Plan[Any]]) -> bool:
@@ -271,7 +265,7 @@ class CommandCourse(ABC, Generic[Asked]):
     def goes_on(self, pending: OperationRecord) -> bool:
         """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
         begun = f"the {pending.verb} of stream {pending.stream} was begun and is not finished: it goes on where it was"
-        self._keep(pending, (pending.lineage_from, pending.batch_from), [begun], possible=True)
+        self._keep(pending, (pending.lineage_from, pending.batch_from), [begun])
         if self.is_approved(pending):
             return True
         if self.asked is None:
@@ -300,8 +294,7 @@ class CommandCourse(ABC, Generic[Asked]):
                 request=self.command.to_json(),
                 decided=plan.decided,
             )
-            if self.asked is not None:
-                asked = self.asked
+            if (asked := self.asked) is not None:
                 record = replace(record, id=asked.id, text=asked.text, planned_at=asked.planned_at)
         return carry_out(self.where, record, self.why, self.shared.wait, runner)
 
@@ -310,9 +303,9 @@ class CommandCourse(ABC, Generic[Asked]):
         plan: Decided,
         leaves: tuple[str, int],
         lines: list[str],
-        differences: Iterable[Mapping[str, Any]] = (),
         *,
-        possible: bool,
+        differences: Iterable[Mapping[str, Any]] = (),
+        possible: bool = True,
     ) -> None:
         """Keep the plan of a request, unless it has one. A plan that a user has seen must not be replaced."""
         if self.asked is None or self.asked.step is not OperationStage.REQUESTED:

@@ -113,7 +113,7 @@ class EraseCourse(CommandCourse[Erase]):
         else:
             people = self._people()
         folders = (self.where.savepoints, *self._savepoints_elsewhere())
-        return EraseRunner(spark=spark, home=self.where, say=say, command=self.command, people=people, folders=folders)
+        return EraseRunner(**self.parts(spark), people=people, folders=folders)
 
     def carry_out(self, runner: StepRunner) -> OperationRecord:
         """Run the plan, then sweep what the stream has written before."""

@@ -55,12 +55,9 @@ def carry_out(
 def _carry_out(where: StreamHome, operation: str, shared: Shared, *, only_plan: bool) -> None:
     """Do the next step of an operation. One that failed, and was abandoned, is tried again under another id."""
     require_known_stream(where, shared.streams)
-    file = OPERATION_FILE.of(where, operation)
-    found = file.require()
-    if found is None:
-        file = REQUEST_FILE.of(where, operation)
-        found = file.require()
-    if found is None:
+    files = (kind.of(where, operation) for kind in (OPERATION_FILE, REQUEST_FILE))
+    file, found = next(((file, record) for file in files if (record := file.require())), (None, None))
+    if file is None or found is None:
         raise InvalidSpec("ID", operation, f"Give the id that `sessionizer status {where.name}` shows")
     if only_plan and found.step is not OperationStage.REQUESTED:
         typer.echo(f"{found.text}\n  its last step is '{found.step}'")
@@ -93,11 +90,9 @@ def abandon(stream: Stream, at: Options, *, by: By = None) -> None:
 
 def _give_up(where: StreamHome, by: str) -> str | None:
     """Give up the command that is pending, else all that were approved and have not begun. None: there are none."""
-    pending = pending_operation(where)
-    if pending is not None:
+    if (pending := pending_operation(where)) is not None:
         return _abandon(where, pending, by)
-    commands = unbegun_commands(where)
-    if commands:
+    if commands := unbegun_commands(where):
         return _abandon_unbegun(where, commands, by)
     if read_desired(where).state is DesiredState.MAINTENANCE:
         return _end_maintenance(where, by)
