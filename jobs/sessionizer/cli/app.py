@@ -5,7 +5,7 @@ import sys
 from collections import UserDict
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
 from typer.core import TyperGroup
@@ -16,10 +16,6 @@ from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refu
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.roots import CONTROL_VARIABLE
 
-Control: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help=f"The control root (a path or URI, such as s3://…). Default: {CONTROL_VARIABLE}, else the home."),
-]
 VALUES_OF_EVENTS: Final = frozenset({"--key", "--event"})
 """Options that take a value of the users' events, where an empty text and blanks are values like any other."""
 
@@ -50,24 +46,23 @@ PANELS: Final[dict[str, dict[str, str]]] = {
 class LoadedCommands(UserDict[str, Any]):
     """The commands by name. A command's module is imported when it is asked for, because all take most of a second."""
 
+    places: ClassVar = {name: (panel, each[name]) for panel, each in PANELS.items() for name in each}
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, without an import."""
-        return (name for commands in PANELS.values() for name in commands)
+        return iter(self.places)
 
     def __len__(self) -> int:
         """Return the number of commands."""
-        return sum(map(len, PANELS.values()))
+        return len(self.places)
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a command of that name."""
-        return any(name in commands for commands in PANELS.values())
+        return name in self.places
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401  a class that typer hides
-        """Import the command."""
-        found = next(((panel, each[name]) for panel, each in PANELS.items() if name in each), None)
-        if found is None:
-            raise KeyError(name)
-        panel, module = found
+        """Import the command. Raises KeyError."""
+        panel, module = self.places[name]
         command, alone = getattr(import_module(f"sessionizer.cli.{module}"), name.replace("-", "_")), typer.Typer()
         if isinstance(command, typer.Typer):
             alone.add_typer(command, name=name, rich_help_panel=panel)
@@ -111,17 +106,19 @@ def print_release(wanted: bool) -> None:  # noqa: FBT001  the interface of an op
         raise typer.Exit
 
 
-Version: TypeAlias = Annotated[
-    bool, typer.Option("--version", help="Print the release.", is_eager=True, callback=print_release)
-]
-
-
 @app.callback()
 def everywhere(
     context: typer.Context,
     *,
-    control: Control = None,
-    version: Version = False,  # noqa: ARG001  its callback has acted
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The control root (a path or URI, such as s3://…). Default: {CONTROL_VARIABLE}, else the home."
+        ),
+    ] = None,
+    version: Annotated[  # noqa: ARG001  its callback has acted
+        bool, typer.Option("--version", help="Print the release.", is_eager=True, callback=print_release)
+    ] = False,
 ) -> None:
     """Every verb of the platform for users and scripts."""
     context.call_on_close(SILENCE.stop)
@@ -138,10 +135,7 @@ def run_app() -> None:
     open_outputs()
     try:
         app(prog_name="sessionizer")
-    except SessionizerError as error:
-        tell(error)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        refused = translate_refusal(error)
-        tell(refused)
-        sys.exit(refused.exit_code)
+    except (SessionizerError, OSError) as error:
+        ours = translate_refusal(error) if isinstance(error, OSError) else error
+        tell(ours)
+        sys.exit(ours.exit_code)

@@ -45,9 +45,8 @@ _LINES: Final = 20
 _FILES: Final = 20
 """Number of files of a folder that are read for the types."""
 _TOPIC: Final = re.compile(r"([^/\s]+:\d+)/([^/\s]+)")
-SourceBlock: TypeAlias = Mapping[str, str | Mapping[str, str]]
-Read: TypeAlias = "Callable[[SparkSession], tuple[list[SampleColumn], list[str]]]"
-"""A function that returns the columns of a sample and their DDL."""
+Source: TypeAlias = "tuple[Mapping[str, Any], Callable[[SparkSession], tuple[list[SampleColumn], list[str]]]]"
+"""The block of a source in a spec, and a function that returns the columns of its sample and their DDL."""
 _COMPRESSED: Final = frozenset({".gz", ".bz2"})
 KNOWN: Final = frozenset({"json", "jsonl", "ndjson", "csv", "tsv", "log", "txt", "parquet"})
 """Endings of files that a sample may have."""
@@ -158,22 +157,17 @@ def _cell(value: object) -> str:
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
 
 
-def _files_source(place: Path) -> tuple[SourceBlock, Read]:
+def _files_source(place: Path) -> Source:
     files, pattern = find_sample(place)
     form = find_text_form(files[0].name, [] if files[0].suffix == ".parquet" else list(first_lines(files[0])))
     folder = place if place.is_dir() else place.parent
 
-    def read(spark: SparkSession) -> tuple[list[SampleColumn], list[str]]:
-        from sessionizer.spark.history.sample import sample_files  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.sample import sample_files  # noqa: PLC0415  fast --help
 
-        return sample_files(spark, files, folder, form)
-
-    return form.source(str(folder), pattern), read
+    return form.source(str(folder), pattern), lambda spark: sample_files(spark, files, folder, form)
 
 
-def _topic_source(
-    name: str, place: str, options: Sequence[str], of_environment: Sequence[str]
-) -> tuple[SourceBlock, Read]:
+def _topic_source(name: str, place: str, options: Sequence[str], of_environment: Sequence[str]) -> Source:
     """Return the block of a topic and what reads its records. Raises InvalidSpec, also for what a spec may not hold."""
     parts = _TOPIC.fullmatch(place)
     if parts is None:
@@ -185,12 +179,9 @@ def _topic_source(
     document = {"name": name, "source": {**block, "columns": "c string"}, "mapping": mapping}
     source: Any = parse_recorded_spec(document, Path("--topic")).source
 
-    def read(spark: SparkSession) -> tuple[list[SampleColumn], list[str]]:
-        from sessionizer.spark.history.sample import sample_topic  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.sample import sample_topic  # noqa: PLC0415  fast --help
 
-        return sample_topic(spark, source)
-
-    return block, read
+    return block, lambda spark: sample_topic(spark, source)
 
 
 def _check_option(option: str, value: str, parse: Callable[[str], object], allowed: str) -> None:

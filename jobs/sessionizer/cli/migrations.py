@@ -1,7 +1,6 @@
 """``sessionizer migration``: the migrations of a stream's open events, drafted, listed and tried."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, read_applied
 from sessionizer.migrations.declared import (
-    AppliedMigration,
     compile_migrations,
     describe_migration,
     migration_digest,
@@ -53,7 +51,14 @@ def list_(stream: Stream, at: Options) -> None:
     """List applied and pending migrations, in order."""
     where, spec = at.home_of(stream), at.spec_of(stream)
     applied = read_applied(where, require_lineage(where))
-    found = _list_migrations(spec, applied, pending_migrations(stream, spec.migrations, applied))
+    declared = {each.id: describe_migration(each) for each in spec.migrations}
+    states = [(each.id, each.digest, "applied", each.at) for each in applied]
+    pending = pending_migrations(stream, spec.migrations, applied)
+    states += [(each.id, migration_digest(each), "pending", 0) for each in pending]
+    found: list[dict[str, Any]] = [
+        {"id": name, "digest": digest, "state": state, "at": at, "does": declared.get(name, "")}
+        for name, digest, state, at in states
+    ]
     if at.as_json:
         typer.echo(json.dumps(found))
         return
@@ -87,18 +92,6 @@ def check(
     preview = _preview(where, spec, pending, at.master)
     for line in [json.dumps(asdict(preview))] if at.as_json else preview.lines():
         typer.echo(line)
-
-
-def _list_migrations(
-    spec: StreamSpec, applied: Sequence[AppliedMigration], pending: Sequence[Migration]
-) -> list[dict[str, Any]]:
-    declared = {each.id: describe_migration(each) for each in spec.migrations}
-    states = [(each.id, each.digest, "applied", each.at) for each in applied]
-    states += [(each.id, migration_digest(each), "pending", 0) for each in pending]
-    return [
-        {"id": name, "digest": digest, "state": state, "at": at, "does": declared.get(name, "")}
-        for name, digest, state, at in states
-    ]
 
 
 def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...], master: str | None) -> Preview:

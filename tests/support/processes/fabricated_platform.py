@@ -43,11 +43,21 @@ class Platform:
         (self.streams / f"{name}.yaml").write_text(text or SPEC.format(name=name))
         return StreamHome.of(self.home, name)
 
-    def add_running(self, name: str) -> StreamHome:
-        """A stream with its folders, which user ``ann`` wants to run."""
+    def add_prepared(self, name: str) -> StreamHome:
+        """A stream with its folders, which no driver has run."""
         home = self.add(name)
         home.prepare()
         home.prepare_data()
+        return home
+
+    def add_driven(self, name: str, uid: str = "driver-1", **figures: object) -> tuple[Lease, StreamHome]:
+        """A stream with its driver."""
+        self.add(name)
+        return self.drive(name, uid, **figures)
+
+    def add_running(self, name: str) -> StreamHome:
+        """A stream with its folders, which user ``ann`` wants to run."""
+        home = self.add_prepared(name)
         write_desired(home, DesiredState.RUNNING, by="ann", why="")
         return home
 

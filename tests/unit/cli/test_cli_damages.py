@@ -16,6 +16,7 @@ from sessionizer.lineage.active import activate_lineage, active_lineage, begin_d
 from sessionizer.lineage.batch_log import BatchFacts, BatchLog
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.stream_spec.spec_folder import find_stream
+from support.fixtures.platform import Main
 from support.places import mounted
 from support.processes.fabricated_platform import Platform
 
@@ -54,8 +55,7 @@ def files_of(home: StreamHome, lineage: str) -> dict[str, Path]:
 @pytest.fixture
 def stopped(platform: Platform) -> tuple[Platform, dict[str, Path]]:
     """A stream that has run and was stopped, and its records."""
-    platform.add("clicks")
-    lease, home = platform.drive("clicks", batch_id=7)
+    lease, home = platform.add_driven("clicks", batch_id=7)
     home.prepare_data()
     lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "clicks")))
     TYPES_FILE.of(home, lineage).write(KeptTypes("event_time"))
@@ -105,9 +105,7 @@ def test_so_is_what_not_every_stream_has(stopped: tuple[Platform, dict[str, Path
 
 
 def test_a_lineage_that_no_driver_has_run_misses_nothing(platform: Platform) -> None:
-    home = platform.add("clicks")
-    home.prepare()
-    home.prepare_data()
+    home = platform.add_prepared("clicks")
     lineage = start_lineage(home)
     assert platform.call("status", "clicks").exit_code == 0
     begin_drain(home, lineage)
@@ -124,7 +122,7 @@ def test_a_lineage_that_no_driver_has_run_misses_nothing(platform: Platform) -> 
     ids=lambda words: " ".join(words[:2]),
 )  # fmt: skip
 def test_a_checkpoint_that_is_gone_is_named_by_each_command(
-    stopped: tuple[Platform, dict[str, Path]], words: tuple[str, ...], main: Callable[..., int]
+    stopped: tuple[Platform, dict[str, Path]], words: tuple[str, ...], main: Main
 ) -> None:
     """A command that says `nothing is committed` sends its user to start the stream, which cannot start."""
     platform, _ = stopped
@@ -133,7 +131,7 @@ def test_a_checkpoint_that_is_gone_is_named_by_each_command(
 
 
 def test_an_earlier_lineage_without_a_file_of_its_batch_is_not_tried_again(
-    stopped: tuple[Platform, dict[str, Path]], main: Callable[..., int]
+    stopped: tuple[Platform, dict[str, Path]], main: Main
 ) -> None:
     """`BatchOutrun` is transient: it asks for another try, which would end the same."""
     platform, _ = stopped

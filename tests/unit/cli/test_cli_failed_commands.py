@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from sessionizer import errors
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
@@ -28,17 +29,6 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.process_records import new_lease, this_process
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
-from sessionizer.errors import (
-    DriverStillRuns,
-    LeaseHeld,
-    NothingToSave,
-    OperationPastReturn,
-    OperationPending,
-    QueryFailed,
-    SourceUnreachable,
-    StreamMovedOn,
-    StreamRunsAgain,
-)
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
@@ -50,6 +40,7 @@ from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner
 
 DIGEST = "0123456789abcdef"
+CREATE = ("savepoint", "create", "clicks", "--stop", "--native")
 
 
 @pytest.fixture
@@ -57,7 +48,11 @@ def home(platform: Platform) -> StreamHome:
     return platform.add_running("clicks")
 
 
-def begun(home: StreamHome, verb: str = "restore", step: OperationStage = OperationStage.STOPPED) -> OperationRecord:
+def begun(
+    home: StreamHome,
+    verb: str = "restore",
+    step: OperationStage = OperationStage.STOPPED,
+) -> OperationRecord:
     savepoint = "monday" if verb == "restore" else ""
     record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint)
     record = record.record_step(step)
@@ -76,7 +71,9 @@ def fail(home: StreamHome, error: Exception) -> ScriptedRunner:
 
 @pytest.mark.parametrize("passes", [True, False])
 def test_status_tells_of_a_restore_that_failed(platform: Platform, home: StreamHome, passes: bool) -> None:
-    error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
+    error = (
+        errors.SourceUnreachable("broker:9092", "refused") if passes else errors.QueryFailed("clicks", "bad_data", "no")
+    )
     record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
     with pytest.raises(type(error)):
         carry_out(home, record, "tests", 1, fail(home, error))
@@ -105,7 +102,7 @@ def test_a_stop_between_two_tries_holds_after_the_command(home: StreamHome) -> N
 
 
 def test_a_failure_of_long_ago_is_told_no_more(platform: Platform, home: StreamHome) -> None:
-    record = begun(home).failed(QueryFailed("clicks", "bad_data", "no"))
+    record = begun(home).failed(errors.QueryFailed("clicks", "bad_data", "no"))
     write_operation(home, replace(record, outcome=Ending.ABANDONED, failed_at=1))
     assert "bad_data" not in platform.call("status", "clicks").stdout
 
@@ -126,21 +123,25 @@ def abandon(platform: Platform) -> BaseException | None:
 
 
 def remedy_of_pending(home: StreamHome) -> str:
-    with pytest.raises(OperationPending) as refused:
+    with pytest.raises(errors.OperationPending) as refused:
         require_no_operation(home)
     return remedy_for(refused.value)
 
 
 @pytest.mark.parametrize(
     ("verb", "step"),
-    [("restore", OperationStage.SEEDED), ("rollback", OperationStage.TAKEN_BACK), ("seed", OperationStage.SEEDED)],
+    [
+        ("restore", OperationStage.SEEDED),
+        ("rollback", OperationStage.TAKEN_BACK),
+        ("seed", OperationStage.SEEDED),
+    ],
 )
 def test_what_has_changed_the_tables_cannot_be_given_up(
     platform: Platform, home: StreamHome, verb: str, step: OperationStage
 ) -> None:
     record = begun(home, verb, step)
     error = abandon(platform)
-    assert isinstance(error, OperationPastReturn)
+    assert isinstance(error, errors.OperationPastReturn)
     assert error.command == record.command
     assert pending_operation(home) == record
     assert "sessionizer abandon" not in remedy_of_pending(home)
@@ -150,7 +151,7 @@ def test_what_has_changed_the_tables_cannot_be_given_up(
 def test_what_a_process_carries_out_cannot_be_given_up(platform: Platform, home: StreamHome) -> None:
     record = begun(home)
     acquire(home, f"restore-{record.id}")
-    assert isinstance(abandon(platform), LeaseHeld)
+    assert isinstance(abandon(platform), errors.LeaseHeld)
     assert pending_operation(home) == record
     assert read_desired(home).state is DesiredState.MAINTENANCE
 
@@ -182,7 +183,7 @@ def test_a_driver_that_was_too_slow_is_not_followed_by_another(platform: Platfor
     """A supervisor would start it by what the command was to leave, before the next try."""
     lease, _ = platform.drive("clicks")
     record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
-    with pytest.raises(DriverStillRuns) as raised:
+    with pytest.raises(errors.DriverStillRuns) as raised:
         carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
     assert record.command in "\n".join(raised.value.__notes__)
     desired = read_desired(home)
@@ -203,7 +204,7 @@ def test_each_command_that_waits_for_a_driver_is_given_up(
     leaves = (start_lineage(home), 7)
     waiting = [new_operation(home, verb, DIGEST, "ann", leaves) for verb in ("rollback", "rescale")]
     for record in waiting:
-        with pytest.raises(DriverStillRuns):
+        with pytest.raises(errors.DriverStillRuns):
             carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
     lease.release()
     assert abandon(platform) is None
@@ -211,7 +212,7 @@ def test_each_command_that_waits_for_a_driver_is_given_up(
     assert (desired.state, desired.by) == (before, "olga")
     assert [each.outcome for each in read_operations(home)] == [Ending.ABANDONED] * 2
     for record in waiting:
-        with pytest.raises(StreamMovedOn):
+        with pytest.raises(errors.StreamMovedOn):
             carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
 
 
@@ -225,11 +226,11 @@ def test_a_command_that_is_given_up_while_it_waits_ends_at_once_and_leaves_the_n
         first = pool.submit(carry_out, home, given_up, "tests", 30, fail(home, AssertionError()))
         eventually(lambda: [each.id for each in unbegun_commands(home)] == [given_up.id])
         assert abandon(platform) is None
-        with pytest.raises(DriverStillRuns) as raised:
+        with pytest.raises(errors.DriverStillRuns) as raised:
             carry_out(home, later, "tests", 0.1, fail(home, AssertionError()))
         assert later.command in "\n".join(raised.value.__notes__)
         error = first.exception(10)
-    assert isinstance(error, StreamMovedOn)
+    assert isinstance(error, errors.StreamMovedOn)
     assert given_up.command not in "\n".join(error.__notes__)
     assert read_desired(home).state is DesiredState.MAINTENANCE
     lease.release()
@@ -249,7 +250,7 @@ def test_a_maintenance_of_an_earlier_release_names_no_command_and_is_ended(
 def test_a_maintenance_of_a_command_at_work_is_not_ended(platform: Platform, home: StreamHome) -> None:
     job = Maintenance("rescale-20261125T200000-abc123", "ann", "rescale", DesiredState.RUNNING)
     with hold_lease(home, job, 1, lambda _: None):
-        assert isinstance(abandon(platform), LeaseHeld)
+        assert isinstance(abandon(platform), errors.LeaseHeld)
         assert read_desired(home).state is DesiredState.MAINTENANCE
 
 
@@ -265,27 +266,26 @@ def test_a_lineage_is_not_accepted_that_is_being_left(
 
     monkeypatch.setattr("sessionizer.lineage.canary.canary_record.canary_of_active", meanwhile)
     error = CliRunner().invoke(app, ["promote", "clicks", "--home", str(platform.home)]).exception
-    assert isinstance(error, OperationPending)
+    assert isinstance(error, errors.OperationPending)
 
 
 def test_a_savepoint_of_a_stopped_stream_is_not_of_one_that_was_started_again(
     platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_lineage(home)
-    assert isinstance(platform.call("savepoint", "create", "clicks", "--stop", "--native").exception, NothingToSave), (
-        "nobody runs it"
-    )
+    assert isinstance(
+        platform.call("savepoint", "create", "clicks", "--stop", "--native").exception, errors.NothingToSave
+    ), "nobody runs it"
 
     def meanwhile(*_: object) -> None:
         acquire(home, "c0ffee").release()
 
     monkeypatch.setattr("sessionizer.cli.savepoint.read_committed_batch", lambda *_: SimpleNamespace(lineage="one"))
     monkeypatch.setattr("sessionizer.cli.savepoint.make_native_savepoint", meanwhile)
-    error = platform.call("savepoint", "create", "clicks", "--stop", "--native").exception
-    assert isinstance(error, StreamRunsAgain)
+    assert isinstance(platform.call(*CREATE).exception, errors.StreamRunsAgain)
 
 
-@pytest.mark.parametrize("end", [typer.Exit(3), typer.Abort(), SourceUnreachable("clicks", "no broker answers")])
+@pytest.mark.parametrize("end", [typer.Exit(3), typer.Abort(), errors.SourceUnreachable("clicks", "no broker answers")])
 def test_the_end_of_a_command_is_no_failure_of_spark(end: Exception) -> None:
     """A refusal that `apply --deep` prints keeps its exit code."""
     with pytest.raises(type(end)) as raised, translate_failures("clicks"):

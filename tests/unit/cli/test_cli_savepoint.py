@@ -4,7 +4,6 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from sessionizer.state.savepoints.listing import keep_from_removal
 from sessionizer.state.savepoints.manifest import read_manifest, write_manifest
 from sessionizer.state.savepoints.verification import data_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
+from support.fixtures.platform import Captured, Main
 from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY, opened
 from support.processes.fabricated_platform import Platform
@@ -31,14 +31,12 @@ def home(platform: Platform) -> StreamHome:
 
 
 @pytest.fixture
-def cli(platform: Platform, main: Callable[..., int], home: StreamHome) -> Callable[..., int]:
+def cli(platform: Platform, main: Main, home: StreamHome) -> Main:
     """A verb of ``savepoint`` on the stream, down to its exit code."""
     return lambda verb, *arguments: main("savepoint", verb, "clicks", *arguments, "--home", str(platform.home))
 
 
-def test_a_stream_without_savepoints(
-    cli: Callable[..., int], capsys: pytest.CaptureFixture[str], reviewed: Reviewed
-) -> None:
+def test_a_stream_without_savepoints(cli: Main, capsys: Captured, reviewed: Reviewed) -> None:
     assert cli("list") == 0
     reviewed(capsys.readouterr().out)
     assert cli("list", "--json") == 0
@@ -48,9 +46,7 @@ def test_a_stream_without_savepoints(
     assert cli("prune", "--yes") == 0
 
 
-def test_all_are_listed_and_each_tells_of_itself(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_are_listed_and_each_tells_of_itself(cli: Main, home: StreamHome, capsys: Captured) -> None:
     fabricate(home.savepoints, OLD)
     begin(home.savepoints, NEW, by_the_dead=True)
     assert cli("list") == 0
@@ -68,9 +64,7 @@ def test_all_are_listed_and_each_tells_of_itself(
     assert cli("show", "other") == UnknownSavepoint.exit_code
 
 
-def test_batches_of_several_lineages_are_listed_with_them(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_batches_of_several_lineages_are_listed_with_them(cli: Main, home: StreamHome, capsys: Captured) -> None:
     """Each lineage counts its batches from 0, so after a restore the numbers say little."""
     fabricate(home.savepoints, OLD)
     after = fabricate(home.savepoints, NEW)
@@ -81,7 +75,7 @@ def test_batches_of_several_lineages_are_listed_with_them(
     assert "batch 7 of after-a-restore  " in second
 
 
-def test_they_may_be_elsewhere(cli: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_they_may_be_elsewhere(cli: Main, tmp_path: Path, capsys: Captured) -> None:
     fabricate(tmp_path / "vault" / "clicks", OLD)
     fabricate(tmp_path / "vault" / "visits", NEW)
     assert cli("list", "--in", str(tmp_path / "vault")) == 0
@@ -91,7 +85,7 @@ def test_they_may_be_elsewhere(cli: Callable[..., int], tmp_path: Path, capsys: 
 
 
 def test_what_is_wrong_is_told_with_a_way_out(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+    cli: Main, home: StreamHome, capsys: Captured, reviewed: Reviewed
 ) -> None:
     savepoint = fabricate(home.savepoints, OLD)
     assert cli("verify", OLD) == 0
@@ -106,9 +100,7 @@ def test_what_is_wrong_is_told_with_a_way_out(
     assert "damaged" in capsys.readouterr().err
 
 
-def test_two_are_compared(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
-) -> None:
+def test_two_are_compared(cli: Main, home: StreamHome, capsys: Captured, reviewed: Reviewed) -> None:
     fabricate(home.savepoints, OLD)
     fabricate(home.savepoints, NEW)
     assert cli("diff", OLD, NEW) == 0
@@ -118,9 +110,9 @@ def test_two_are_compared(
 
 
 def test_the_plan_is_shown_before_anything_goes(
-    cli: Callable[..., int],
+    cli: Main,
     home: StreamHome,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
     monkeypatch: pytest.MonkeyPatch,
     reviewed: Reviewed,
 ) -> None:
@@ -141,7 +133,7 @@ def test_the_plan_is_shown_before_anything_goes(
 
 
 def test_nothing_goes_while_what_would_stay_is_hurt(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+    cli: Main, home: StreamHome, capsys: Captured, reviewed: Reviewed
 ) -> None:
     old, new = fabricate(home.savepoints, OLD, made_at=1_000), fabricate(home.savepoints, NEW, made_at=2_000)
     opened(new.part("timeouts") / "part-0.parquet").unlink()
@@ -150,9 +142,7 @@ def test_nothing_goes_while_what_would_stay_is_hurt(
     assert opened(old.manifest).exists()
 
 
-def test_an_export_overwrites_nothing(
-    cli: Callable[..., int], home: StreamHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_overwrites_nothing(cli: Main, home: StreamHome, tmp_path: Path, capsys: Captured) -> None:
     fabricate(home.savepoints, OLD)
     assert cli("export", OLD, "--to", str(tmp_path)) == 13
     assert "nothing is overwritten" in capsys.readouterr().err
@@ -174,9 +164,7 @@ def seal(savepoint: SavepointHome) -> None:
     write_manifest(savepoint, replace(manifest, files=tuple(data_files(savepoint))))
 
 
-def test_a_native_one_is_inspected(
-    cli: Callable[..., int], native: SavepointHome, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_native_one_is_inspected(cli: Main, native: SavepointHome, capsys: Captured) -> None:
     """Checksums tell nothing of a checkpoint that was damaged before it was copied."""
     assert cli("verify", "native", "--deep") == 0
     assert "nothing is damaged" in capsys.readouterr().out

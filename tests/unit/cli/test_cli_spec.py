@@ -1,23 +1,15 @@
 """The commands that show or check one thing: specs, tables, checkpoints, compactions."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from sessionizer import errors
 from sessionizer.cli.app import app
 from sessionizer.cli.history import plan_lines, result_line
 from sessionizer.cli.spec import NOT_LOOKED_AT
-from sessionizer.errors import (
-    DamagedCheckpoint,
-    DuplicateStream,
-    InvalidSpec,
-    NothingToShow,
-    OperationPending,
-    UnwritablePath,
-)
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks.compaction import TableFiles, TablePlan, TableResult
 from sessionizer.state.compaction.plan import CompactionPlan, Retention
@@ -25,6 +17,7 @@ from sessionizer.state.savepoints.listing import PruningVerdict
 from sessionizer.stream_spec.spec_folder import survey_streams
 from support.checkpoints.fabricated_checkpoints import QUERY_ID, Way, fabricated
 from support.expected.file_accesses import folder_digest
+from support.fixtures.platform import Captured, Main
 from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import SPEC, Platform
 from support.verbs.begun_restore import begun_restore, write_operation
@@ -41,7 +34,7 @@ def test_all_specs_are_checked_whatever_is_wrong_with_one(platform: Platform, re
     platform.add("aaa", SPEC.format(name="aaa") + "trigger_intervall: 5 seconds\n")
     platform.add("visits")
     code, out, err = check(platform)
-    assert (code, out) == (InvalidSpec.exit_code, f"ok  visits{NOT_LOOKED_AT}\n")
+    assert (code, out) == (errors.InvalidSpec.exit_code, f"ok  visits{NOT_LOOKED_AT}\n")
     assert "trigger_intervall" in err
     reviewed(err)
     assert "remedy: correct trigger_intervall in " in err
@@ -57,7 +50,7 @@ def test_a_copy_is_refused_as_airflow_refuses_it_and_takes_no_stream_away(platfo
     assert (code, out) == (12, "".join(f"ok  {name}{NOT_LOOKED_AT}\n" for name in found.specs))
     assert set(found.specs) == {"visits", "other"}
     (problem,) = found.problems
-    assert isinstance(problem, DuplicateStream)
+    assert isinstance(problem, errors.DuplicateStream)
     assert f"error: {problem}\n" in err
 
 
@@ -72,7 +65,7 @@ def test_all_problems_of_a_file_are_told_at_once(platform: Platform) -> None:
     platform.add("visits", wrong)
     code, _, err = check(platform)
     told = [line.split()[2] for line in err.splitlines() if line.startswith("error: ")]
-    assert (code, told) == (InvalidSpec.exit_code, ["trigger_intervall", "measures.key", "key_groups"])
+    assert (code, told) == (errors.InvalidSpec.exit_code, ["trigger_intervall", "measures.key", "key_groups"])
     assert [line.split()[2] for line in err.splitlines() if line.startswith("remedy: ")] == told
 
 
@@ -83,7 +76,7 @@ def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["spec", "schema", "--write", str(target)]).exit_code == 0
     assert target.read_text() == printed
     failed = CliRunner().invoke(app, ["spec", "schema", "--write", str(tmp_path / "no" / "where")])
-    assert isinstance(failed.exception, UnwritablePath)
+    assert isinstance(failed.exception, errors.UnwritablePath)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +95,10 @@ def test_two_streams_of_one_table_are_told_before_one_starts(
     for name, value in zip(("visits", "clicks"), values, strict=True):
         platform.add(name, f"{SPEC.format(name=name)}sink: {{{field}: {value.format(home=platform.home)}}}\n")
     code, passed, told = check(platform)
-    assert (code, passed.split()[:2]) == (InvalidSpec.exit_code, ["ok", "alone"])
+    assert (code, passed.split()[:2]) == (errors.InvalidSpec.exit_code, ["ok", "alone"])
     assert "'clicks'" in told
     assert "'visits'" in told
-    assert check(platform, "clicks")[0] == InvalidSpec.exit_code
+    assert check(platform, "clicks")[0] == errors.InvalidSpec.exit_code
 
 
 def test_what_is_not_there_yet(platform: Platform) -> None:
@@ -164,7 +157,7 @@ def test_tables_with_names_in_a_catalog(platform: Platform) -> None:
 def test_what_does_not_go_together_is_named(platform: Platform, options: tuple[str, ...], field: str) -> None:
     platform.add("clicks")
     error = platform.call("switch", "clicks", *options).exception
-    assert isinstance(error, InvalidSpec)
+    assert isinstance(error, errors.InvalidSpec)
     assert error.field == field
 
 
@@ -174,9 +167,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint"
 
 
-def test_a_sound_checkpoint_is_described(
-    main: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sound_checkpoint_is_described(main: Main, folder: Path, capsys: Captured) -> None:
     before = folder_digest(folder)
     assert main("checkpoint", "inspect", str(folder), "--deep", "--settings") == 0
     told = capsys.readouterr().out
@@ -189,49 +180,45 @@ def test_a_sound_checkpoint_is_described(
 
 
 def test_a_damaged_one_is_named_with_its_remedy_and_the_exit_code_says_so(
-    main: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+    main: Main, folder: Path, capsys: Captured, reviewed: Reviewed
 ) -> None:
     fabricated(4).damaged("offsets/3", Way.EMPTIED).put(folder)
-    assert main("checkpoint", "inspect", str(folder)) == DamagedCheckpoint.exit_code
+    assert main("checkpoint", "inspect", str(folder)) == errors.DamagedCheckpoint.exit_code
     told = capsys.readouterr()
     reviewed(told.out)
     assert "step        remove commits/3" in told.out
     assert "1 finding" in told.err
-    assert main("checkpoint", "inspect", str(folder), "--json") == DamagedCheckpoint.exit_code
+    assert main("checkpoint", "inspect", str(folder), "--json") == errors.DamagedCheckpoint.exit_code
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["file"], finding["effect"]) == ("offsets/3", "STOPS")
     assert finding["steps"] == ["remove offsets/3", "remove commits/3"]
 
 
-def test_a_folder_that_is_none_is_refused(main: Callable[..., int], tmp_path: Path) -> None:
-    assert main("checkpoint", "inspect", str(tmp_path)) == InvalidSpec.exit_code
-    assert main("checkpoint", "inspect", str(tmp_path / "nowhere")) == InvalidSpec.exit_code
+def test_a_folder_that_is_none_is_refused(main: Main, tmp_path: Path) -> None:
+    assert main("checkpoint", "inspect", str(tmp_path)) == errors.InvalidSpec.exit_code
+    assert main("checkpoint", "inspect", str(tmp_path / "nowhere")) == errors.InvalidSpec.exit_code
 
 
-def test_a_stream_that_never_ran_has_nothing_to_show(
-    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stream_that_never_ran_has_nothing_to_show(main: Main, platform: Platform, capsys: Captured) -> None:
     platform.add("clicks")
     for verb in (("show", "clicks"), ("timeline", "clicks"), ("compare", "clicks", "1", "2")):
-        assert main("state", *verb, "--home", str(platform.home)) == NothingToShow.exit_code
+        assert main("state", *verb, "--home", str(platform.home)) == errors.NothingToShow.exit_code
         assert "it never ran" in capsys.readouterr().err
-    assert main("state", "show", "clicks", "--key", "k", "--group", "1") == InvalidSpec.exit_code
+    assert main("state", "show", "clicks", "--key", "k", "--group", "1") == errors.InvalidSpec.exit_code
 
 
 FILES = TableFiles(files=8_641, bytes=512_000_000, old_files=12)
 
 
-def test_nothing_is_compacted_while_a_command_is_not_over(platform: Platform, main: Callable[..., int]) -> None:
+def test_nothing_is_compacted_while_a_command_is_not_over(platform: Platform, main: Main) -> None:
     platform.add("clicks")
     write_operation(StreamHome.of(platform.home, "clicks"), begun_restore())
     for option in ("--plan", "--yes"):
         code = main("compact", "clicks", option, "--home", str(platform.home), "--streams", str(platform.streams))
-        assert code == OperationPending.exit_code
+        assert code == errors.OperationPending.exit_code
 
 
-def test_nothing_is_reported_while_a_command_is_not_over(
-    platform: Platform, main: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_reported_while_a_command_is_not_over(platform: Platform, main: Main, capsys: Captured) -> None:
     platform.add("clicks")
     write_operation(StreamHome.of(platform.home, "clicks"), begun_restore())
     assert main("report", "clicks", "--home", str(platform.home), "--streams", str(platform.streams)) == 0

@@ -12,20 +12,8 @@ from sessionizer.cli.status import COLUMNS, LAST_COLUMNS
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import record_failure
 from sessionizer.control.operation import new_operation
+from sessionizer.control.records import supervision_records as records
 from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
-from sessionizer.control.records.supervision_records import (
-    DESIRED_FILE,
-    HEALTH_FILE,
-    PAUSE_FILE,
-    SUPERVISION_FILE,
-    WATCH_FILE,
-    DesiredState,
-    Health,
-    PauseRecord,
-    SupervisionRecord,
-    WatchRecord,
-    write_desired,
-)
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
@@ -53,8 +41,7 @@ def lines_with(word: str, platform: Platform) -> list[str]:
 def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("never")
     platform.add("broken", "name: broken\n")
-    platform.add("visits")
-    platform.drive(
+    platform.add_driven(
         "visits",
         batch_id=41,
         rows_per_second=12345.6,
@@ -81,8 +68,7 @@ def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
 def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_heading(
     width: int, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    platform.add("a_stream_of_clicks")
-    platform.drive("a_stream_of_clicks", batch_id=41_000, watermark_ms=epoch_ms() - 95_000, open_keys=1_000_001)
+    platform.add_driven("a_stream_of_clicks", batch_id=41_000, watermark_ms=epoch_ms() - 95_000, open_keys=1_000_001)
     monkeypatch.setattr("sessionizer.cli.status.table_width", lambda: width)
     result = platform.call("status")
     heading, _, row = [line for line in result.stdout.splitlines() if line.strip()][:3]
@@ -95,8 +81,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_heading(
 
 
 def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     lineage = make_canary(home)
     reviewed(lines_with("canary", platform))
     (shown,) = json.loads(platform.call("status", "--json").stdout)
@@ -113,8 +98,7 @@ def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, review
 
 
 def test_the_dag_bundle_of_a_stream_is_shown(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     lineage = start_lineage(home)
     assert "bundle" not in below_table(platform)
     write_fingerprint(home, lineage, replace(present_fingerprint(), bundle="team@3f2a"))
@@ -124,8 +108,7 @@ def test_the_dag_bundle_of_a_stream_is_shown(platform: Platform) -> None:
 
 
 def test_json_is_one_list(platform: Platform) -> None:
-    platform.add("visits")
-    platform.drive("visits", batch_id=3)
+    platform.add_driven("visits", batch_id=3)
     platform.add("broken", "name: broken\n")
     broken, visits = json.loads(platform.call("status", "--json").stdout)
     assert (broken["state"], visits["state"]) == ("INVALID", "RUNNING")
@@ -160,7 +143,7 @@ def test_a_broken_spec_does_not_hide_the_command_that_has_the_stream(platform: P
     home.prepare()
     record = new_operation(home, "apply", "0123456789abcdef", "olga (Airflow)", (start_lineage(home), 4))
     write_operation(home, record.failed(RuntimeError("heap")))
-    write_desired(home, DesiredState.MAINTENANCE, by="olga (Airflow)", why="apply of the stream")
+    records.write_desired(home, records.DesiredState.MAINTENANCE, by="olga (Airflow)", why="apply of the stream")
     shown = platform.call("status").stdout
     assert "visits.yaml" in shown
     assert "carry_out" in shown
@@ -170,14 +153,15 @@ def test_a_broken_spec_does_not_hide_the_command_that_has_the_stream(platform: P
 def test_a_broken_spec_does_not_hide_what_the_supervisor_gave_up(platform: Platform) -> None:
     home = platform.add("visits", "name: [")
     home.prepare()
-    write_desired(home, DesiredState.RUNNING, by="olga", why="")
-    SUPERVISION_FILE.of(home).write(SupervisionRecord(given_up=True, last_failure="heap", remedy="more memory"))
+    records.write_desired(home, records.DesiredState.RUNNING, by="olga", why="")
+    records.SUPERVISION_FILE.of(home).write(
+        records.SupervisionRecord(given_up=True, last_failure="heap", remedy="more memory")
+    )
     assert "more memory" in platform.call("status").stdout
 
 
 def test_what_a_driver_goes_on_in_spite_of_is_shown_while_it_lives(platform: Platform, reviewed: Reviewed) -> None:
-    platform.add("visits")
-    _, home = platform.drive("visits", batch_id=3, warning="the table of timeouts cannot be read")
+    _, home = platform.add_driven("visits", batch_id=3, warning="the table of timeouts cannot be read")
     reviewed(below_table(platform))
     beat(home, batch_id=4)
     assert "warning" not in platform.call("status").stdout
@@ -185,8 +169,7 @@ def test_what_a_driver_goes_on_in_spite_of_is_shown_while_it_lives(platform: Pla
 
 def test_the_stale_limit_is_the_same_for_a_long_trigger_interval(platform: Platform) -> None:
     """It is 5 minutes here: a driver that waits for it beats."""
-    platform.add("visits")
-    platform.drive("visits")
+    platform.add_driven("visits")
     now = epoch_ms()
     platform.fall_silent("visits", since=now - 60_000)
     assert "RUNNING" in platform.call("status", "visits").stdout
@@ -197,8 +180,7 @@ def test_the_stale_limit_is_the_same_for_a_long_trigger_interval(platform: Platf
 
 
 def test_a_failure_is_explained(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     acquire(home, "driver-1")
     record_failure(home, "driver-1", QueryInterrupted("visits", "disk_full", "No space left on device\nat java"))
     result = platform.call("status")
@@ -209,25 +191,22 @@ def test_a_failure_is_explained(platform: Platform, reviewed: Reviewed) -> None:
 
 
 def test_only_an_expressed_wish_is_missed(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("visits")
-    lease, _ = platform.drive("visits")
+    lease, home = platform.add_driven("visits")
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     assert "wants" not in platform.call("status").stdout
-    write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
+    records.write_desired(home, records.DesiredState.RUNNING, by="airflow", why="test")
     reviewed(below_table(platform))
 
 
 def test_a_pending_restore_is_shown_with_how_to_resume_it(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("clicks")
-    home.prepare()
+    home = platform.add_prepared("clicks")
     record = new_operation(home, "restore", "0123456789abcdef", "al", ("a", 1), savepoint="middle")
     write_operation(home, replace(record, id="20261128T230000-abc123"))
     reviewed(below_table(platform))
 
 
 def test_damage_is_shown(platform: Platform) -> None:
-    home = platform.add("visits")
-    platform.drive("visits")
+    _, home = platform.add_driven("visits")
     (home.control / "heartbeat.json").write_text("{")
     assert "is damaged: not JSON" in platform.call("status").stdout
 
@@ -238,8 +217,7 @@ def test_an_unknown_stream(platform: Platform) -> None:
 
 def test_while_a_command_is_not_over_no_other_is_offered(platform: Platform) -> None:
     """Both `upgrade` and `apply` are refused meanwhile."""
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
     platform.add("visits", (platform.streams / "visits.yaml").read_text() + "rules:\n  gap_timeout: 5 minutes\n")
     offered = ("sessionizer apply visits", "sessionizer upgrade visits")
@@ -252,12 +230,11 @@ def test_while_a_command_is_not_over_no_other_is_offered(platform: Platform) -> 
 
 def test_a_drained_stream_is_offered_nothing_that_it_refuses(platform: Platform) -> None:
     """The stream is over: a driver is refused, and so is a command that needs open sessions."""
-    home = platform.add("visits")
-    lease, home = platform.drive("visits")
+    lease, home = platform.add_driven("visits")
     lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
     platform.add("visits", (platform.streams / "visits.yaml").read_text() + "rules:\n  gap_timeout: 5 minutes\n")
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
-    write_desired(home, DesiredState.RUNNING, by="DAG visits.start", why="test")
+    records.write_desired(home, records.DesiredState.RUNNING, by="DAG visits.start", why="test")
     offered = [f"sessionizer {command} visits" for command in ("run", "apply", "upgrade")]
     assert all(command in platform.call("status").stdout for command in offered)
     begin_drain(home, lineage)
@@ -268,10 +245,9 @@ def test_a_drained_stream_is_offered_nothing_that_it_refuses(platform: Platform)
 
 
 def test_a_stopped_stream_says_who_stopped_it_and_how_to_start_it(platform: Platform, reviewed: Reviewed) -> None:
-    platform.add("visits")
-    lease, home = platform.drive("visits")
+    lease, home = platform.add_driven("visits")
     why = "task visits.supervise.supervise was marked success"
-    desired = write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
+    desired = records.write_desired(home, records.DesiredState.STOPPED, by="a user of Airflow", why=why)
     assert "To start it" not in platform.call("status").stdout, "it runs so far"
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     reviewed(below_table(platform), moment=moment_text(desired.at))
@@ -281,13 +257,12 @@ def test_a_stopped_stream_says_who_stopped_it_and_how_to_start_it(platform: Plat
 
 def test_a_stream_that_was_stopped_after_its_driver_died_is_resumed_by_a_start_alone(platform: Platform) -> None:
     """A mark on the supervising task while it waits to start the next driver."""
-    platform.add("visits")
-    lease, home = platform.drive("visits")
-    WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
-    write_desired(home, DesiredState.RUNNING, by="olga", why="")
+    lease, home = platform.add_driven("visits")
+    records.WATCH_FILE.of(home).write(records.WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
+    records.write_desired(home, records.DesiredState.RUNNING, by="olga", why="")
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.FAILED, error_type="memory", message="heap"))
     assert "To resume: unpause" in platform.call("status").stdout
-    write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why="marked")
+    records.write_desired(home, records.DesiredState.STOPPED, by="a user of Airflow", why="marked")
     shown = platform.call("status").stdout
     assert "To resume: unpause" not in shown
     assert "visits.start" in shown
@@ -295,26 +270,24 @@ def test_a_stream_that_was_stopped_after_its_driver_died_is_resumed_by_a_start_a
 
 def test_a_stream_that_airflow_supervises_is_not_run_by_hand(platform: Platform, reviewed: Reviewed) -> None:
     """A restore may end while the triggerer is away. Without a failed driver the supervisor has no record."""
-    platform.add("visits")
-    lease, home = platform.drive("visits")
+    lease, home = platform.add_driven("visits")
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
-    desired = write_desired(home, DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
+    desired = records.write_desired(home, records.DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
     assert "sessionizer run visits" in platform.call("status").stdout
-    WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
-    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms(), looked_at=epoch_ms()))
+    records.WATCH_FILE.of(home).write(records.WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
+    records.HEALTH_FILE.of(home).write(records.Health(worked_at=epoch_ms(), looked_at=epoch_ms()))
     reviewed(below_table(platform))
-    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms(), looked_at=epoch_ms() - 6 * MINUTE))
+    records.HEALTH_FILE.of(home).write(records.Health(worked_at=epoch_ms(), looked_at=epoch_ms() - 6 * MINUTE))
     shown = platform.call("status").stdout
     assert "wants it RUNNING" in shown
     assert "no supervisor" in shown
-    DESIRED_FILE.of(home).write(replace(desired, at=desired.at - 6 * MINUTE))
-    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms(), looked_at=epoch_ms()))
+    records.DESIRED_FILE.of(home).write(replace(desired, at=desired.at - 6 * MINUTE))
+    records.HEALTH_FILE.of(home).write(records.Health(worked_at=epoch_ms(), looked_at=epoch_ms()))
     reviewed(below_table(platform))
 
 
 def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
     assert "spec changed" not in platform.call("status").stdout
     text = (platform.streams / "visits.yaml").read_text()
@@ -330,18 +303,16 @@ def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform, reviewe
 
 
 def test_a_word_that_no_other_line_explains_has_a_line_of_its_own(platform: Platform) -> None:
-    platform.add("visits")
-    _, home = platform.drive("visits", batch_id=1)
+    _, home = platform.add_driven("visits", batch_id=1)
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 1, log="a.log"))
     assert below_table(platform).strip() == ""
-    PAUSE_FILE.of(home).write(PauseRecord(paused=True, at=epoch_ms()))
+    records.PAUSE_FILE.of(home).write(records.PauseRecord(paused=True, at=epoch_ms()))
     assert below_table(platform).startswith("visits: degraded: ")
     assert "unpause visits.supervise" in below_table(platform)
 
 
 def test_a_drained_stream_is_over(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     lineage = start_lineage(home)
     begin_drain(home, lineage)
     assert "drained" not in platform.call("status").stdout
@@ -352,8 +323,7 @@ def test_a_drained_stream_is_over(platform: Platform) -> None:
 
 
 def test_a_lineage_that_leaves_something_out_says_so(platform: Platform, reviewed: Reviewed) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     lineage = start_lineage(home)
     assert "leaves out" not in platform.call("status").stdout
     EXCLUDED_RANGES_FILE.of(home, lineage).write(ExcludedRanges((ExcludedRange("a*.json", files=("file:/a1.json",)),)))
@@ -363,8 +333,7 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform, reviewe
 
 
 def test_rows_that_others_changed_are_shown(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
+    home = platform.add_prepared("visits")
     record = NotifiedChanges(home.lineage(start_lineage(home)).table_changes)
     change = TableChange("sessions", 7, "DELETE", 1_790_000_000_000)
     record.note({"/lake/sessions": 7}, [change])

@@ -1,6 +1,6 @@
 """Lines of the commands at their edges: no batch yet, a message of many lines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Queue
@@ -19,6 +19,7 @@ from sessionizer.cli.run import describe_last_batch
 from sessionizer.cli.terminal import Silence, SilenceTeller, Work, WorkPace
 from sessionizer.errors import InvalidSpec, NothingToShow, UnknownStream
 from sessionizer.home.names import LATE_EVENTS
+from support.fixtures.platform import Captured, Main
 from support.processes.fabricated_platform import Platform
 from support.sentences import help_of
 
@@ -51,7 +52,7 @@ def test_a_cell_controls_no_terminal_and_is_not_endless() -> None:
 
 
 def test_a_found_value_controls_no_terminal(
-    platform: Platform, main: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    platform: Platform, main: Main, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
     home, at = platform.add("clicks"), datetime(2026, 11, 26, tzinfo=UTC)
@@ -174,9 +175,9 @@ def test_commands_and_names_of_streams_are_completed(
 def test_an_error_names_what_was_typed(
     words: tuple[str, ...],
     error: str,
-    main: Callable[..., int],
+    main: Main,
     platform: Platform,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
 ) -> None:
     platform.add("clicks")
     main(*words, "--home", str(platform.home))
@@ -200,7 +201,7 @@ def typed(name: str, flag: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("words", [*commands_of_a_stream(typer.main.get_group(app))], ids=" ".join)
 def test_every_command_refuses_a_stream_that_nothing_knows(
-    words: tuple[str, ...], main: Callable[..., int], platform: Platform, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], main: Main, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform.add("clicks")
     monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))

@@ -3,7 +3,6 @@
 import copy
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.spec_text import stream_schema
 from support.expected.error_examples import EXAMPLES
 from support.expected.named_commands import commands_in, faults
+from support.fixtures.platform import Captured, Main
 from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
 from support.processes.fabricated_platform import Platform
@@ -145,7 +145,7 @@ def test_the_stream_is_the_argument_of_that_name(typed: str, stream: str | None)
 
 
 def test_a_remedy_of_an_error_without_a_stream_has_the_typed_one(
-    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
+    main: Main, platform: Platform, capsys: Captured
 ) -> None:
     code = main("savepoint", "show", "clicks", "nope", "--home", str(platform.home))
     assert code == errors.UnknownSavepoint.exit_code
@@ -153,18 +153,14 @@ def test_a_remedy_of_an_error_without_a_stream_has_the_typed_one(
     assert named == [["savepoint", "list", "clicks", "--home", str(platform.home)]]
 
 
-def test_status_names_commands_for_its_home(
-    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_names_commands_for_its_home(main: Main, platform: Platform, capsys: Captured) -> None:
     platform.add("clicks")
     main("status", "clicks", "--streams", str(platform.streams), "--home", str(platform.home))
     places = ["--streams", str(platform.streams), "--home", str(platform.home)]
     assert commands_in(capsys.readouterr().out) == [["run", "clicks", *places]]
 
 
-def test_the_remedy_of_a_wrong_spec_checks_the_same_folder(
-    main: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_remedy_of_a_wrong_spec_checks_the_same_folder(main: Main, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "v.yaml").write_text("name: v\nsink: 1\n")
     assert main("spec", "check", "--streams", str(tmp_path)) == errors.InvalidSpec.exit_code
     named = commands_in(capsys.readouterr().err)
@@ -232,7 +228,7 @@ def test_a_path_on_a_full_disk_is_waited_for() -> None:
 
 
 def test_a_spec_that_exists_is_not_made_writable(
-    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+    main: Main, platform: Platform, capsys: Captured, reviewed: Reviewed
 ) -> None:
     platform.add("clicks")
     sample = platform.home.parent / "clicks.csv"
@@ -265,7 +261,7 @@ def test_the_documentation_has_every_command() -> None:
 
 
 def test_an_error_ends_the_program_with_message_remedy_and_code(
-    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
+    main: Main, platform: Platform, capsys: Captured
 ) -> None:
     platform.add("clicks")
     code = main("run", "click", "--streams", str(platform.streams), "--home", str(platform.home))

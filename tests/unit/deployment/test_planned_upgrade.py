@@ -180,7 +180,10 @@ def test_an_older_revision_is_brought_to_the_head_in_a_new_lineage(
     assert isinstance(typed(home, "upgrade", folder).exception, UnreadableLineage), "no revision leads from there"
     for knows in (checkpoint_record, upgrade_plan):
         monkeypatch.setattr(knows, "revisions_before_head", lambda: ("0000",))
-    for refused in (lambda: read_committed_batch(home), lambda: require_readable_lineage(home, lineage)):
+    for refused in (
+        lambda: read_committed_batch(home),
+        lambda: require_readable_lineage(home, lineage),
+    ):
         with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade clicks`"):
             refused()
     assert isinstance(typed(home, "apply", folder).exception, UnreadableLineage)

@@ -1,7 +1,6 @@
 """Findings of the doctor, from made-up facts: each problem is found, and each has a remedy."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from sessionizer.doctor import (
 )
 from sessionizer.home.roots import DEFAULT_STREAMS
 from sessionizer.launch.jars import jar_names
+from support.fixtures.platform import Captured, Main
 from support.processes.fabricated_platform import Platform
 
 HOME, JARS, STREAMS = Path("/srv/home"), Path("/srv/jars"), Path("/srv/streams")
@@ -88,7 +88,12 @@ def test_each_problem_has_a_remedy(case: str) -> None:
 
 
 def test_what_may_be_meant_is_a_warning() -> None:
-    found = [judge_home(None, HOME, ""), judge_plugin(None), judge_variables({}), judge_streams(STREAMS, (), [])]
+    found = [
+        judge_home(None, HOME, ""),
+        judge_plugin(None),
+        judge_variables({}),
+        judge_streams(STREAMS, (), []),
+    ]
     assert {each.level for each in found} == {Level.WARNING}
 
 
@@ -113,7 +118,7 @@ def test_specs_beside_a_dag_file_are_no_problem(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_problem_is_the_exit_code(
-    main: Callable[..., int], platform: Platform, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    main: Main, platform: Platform, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     platform.add("visits")
     make_bare(monkeypatch)

@@ -174,8 +174,7 @@ def answering(home: StreamHome, answer: Answer) -> threading.Thread:
 
 
 def test_the_driver_answers_and_no_file_stays(platform: Platform) -> None:
-    platform.add("visits")
-    _, home = platform.drive("visits")
+    _, home = platform.add_driven("visits")
     thread = answering(home, Answer(at=1, key="alice", batch_id=7, key_group=3, sessions=(OPEN,)))
     found = ask_driver(home, "alice", within_s=20)
     thread.join()
@@ -185,8 +184,7 @@ def test_the_driver_answers_and_no_file_stays(platform: Platform) -> None:
 
 
 def test_a_driver_that_does_not_answer_is_busy_and_leaves_no_file(platform: Platform, tmp_path: Path) -> None:
-    platform.add("visits")
-    _, home = platform.drive("visits")
+    _, home = platform.add_driven("visits")
     busy = ask_driver(home, "alice", within_s=0.05)
     assert busy is not None
     assert "busy" in str(busy["error"])
@@ -196,8 +194,7 @@ def test_a_driver_that_does_not_answer_is_busy_and_leaves_no_file(platform: Plat
 
 
 def test_without_a_driver_or_with_a_key_too_long_nothing_is_asked(platform: Platform) -> None:
-    platform.add("visits")
-    _, home = platform.drive("visits")
+    _, home = platform.add_driven("visits")
     assert ask_driver(home, "k" * (KEY_LIMIT + 1)) is None
     platform.fall_silent("visits", since=1)
     assert ask_driver(home, "alice") is None

@@ -49,8 +49,7 @@ def test_it_has_records_history_and_logs_without_credentials(
     for name in ("SESSIONIZER_NOTIFIER_ARGUMENTS", "SPARK_OF_OUR_SITE"):
         monkeypatch.setenv(name, f'{{"to": "{SECRET}"}}')
     monkeypatch.setenv("SPARK_DRIVER_MEMORY", "3g")
-    home = platform.add("visits")
-    platform.drive("visits", batch_id=7, warning=f"password={SECRET}")
+    _, home = platform.add_driven("visits", batch_id=7, warning=f"password={SECRET}")
     start_lineage(home)
     HistoryWriter(home).add(Sample(at=epoch_ms(), batches=1, rows=5))
     add_mark(home, Mark(kind=MarkKind.ALERT, text="waiting"))
@@ -77,8 +76,7 @@ def test_it_has_records_history_and_logs_without_credentials(
 
 
 def test_a_part_that_cannot_be_read_is_named(platform: Platform, tmp_path: Path) -> None:
-    home = platform.add("visits")
-    platform.drive("visits")
+    _, home = platform.add_driven("visits")
     (home.control / "lineage.json").write_text("{")
     file = tmp_path / "bundle.tar.gz"
     assert platform.call("bundle", "visits", "--to", str(file)).exit_code == 0
@@ -175,8 +173,7 @@ def test_no_time(text: str) -> None:
 
 
 def test_status_tells_health_and_what_the_advice_does_not(platform: Platform) -> None:
-    home = platform.add("visits")
-    platform.drive("visits", batch_id=41, input_rows=100)
+    _, home = platform.add_driven("visits", batch_id=41, input_rows=100)
     HistoryWriter(home).add(Sample(at=epoch_ms() - 60_000, batches=1, rows=1_000, refused=500))
     shown = platform.call("status", "visits")
     assert "rows were refused" in shown.stdout
@@ -211,8 +208,7 @@ def views(platform: Platform) -> dict[str, StreamView]:
 
 
 def test_every_stream_is_there_once_with_what_is_known_of_it(platform: Platform, reviewed: Reviewed) -> None:
-    platform.add("clicks")
-    _, home = platform.drive("clicks", batch_id=7, running_since=epoch_ms() - 60_000)
+    _, home = platform.add_driven("clicks", batch_id=7, running_since=epoch_ms() - 60_000)
     SUPERVISION_FILE.of(home).write(SupervisionRecord(failures=2))
     platform.add("young")
     platform.drive("gone")
@@ -254,8 +250,7 @@ def test_a_home_that_cannot_be_looked_into_is_its_own_problem(platform: Platform
 
 def test_two_files_of_one_name_are_one_stream_with_a_problem(platform: Platform) -> None:
     """Airflow makes no DAGs of either."""
-    platform.add("clicks")
-    platform.drive("clicks")
+    platform.add_driven("clicks")
     (platform.streams / "clicks.yml").write_text((platform.streams / "clicks.yaml").read_text())
     (view,) = all_streams(platform.home, platform.streams)
     assert (view.state, view.owner.state, view.health.rule) == (INVALID, State.RUNNING, "invalid_spec")
@@ -283,8 +278,7 @@ def test_a_file_whose_name_no_stream_may_have(platform: Platform) -> None:
 
 
 def test_it_is_as_patient_as_the_installation_says(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    platform.add("clicks")
-    platform.drive("clicks", batch_id=1)
+    platform.add_driven("clicks", batch_id=1)
     platform.fall_silent("clicks", since=epoch_ms() - 60_000)
     assert views(platform)["clicks"].state == State.RUNNING
     monkeypatch.setenv("SESSIONIZER_STALE_LIMIT", "30 seconds")
@@ -292,8 +286,7 @@ def test_it_is_as_patient_as_the_installation_says(platform: Platform, monkeypat
 
 
 def test_a_driver_that_waits_for_its_lease_is_the_newest_not_the_owner(platform: Platform) -> None:
-    platform.add("clicks")
-    lease, home = platform.drive("clicks")
+    lease, home = platform.add_driven("clicks")
     lease.release()
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-2", at=epoch_ms() + 1, log="a"))
     view = views(platform)["clicks"]

@@ -30,8 +30,7 @@ def fleet(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
     monkeypatch.setattr(module, "FRESH_MS", 0)
     platform.add("clicks")
     work(platform, "clicks", STEADY, NOW)
-    platform.add("visits")
-    _, home = platform.drive("visits", at=NOW, progress_at=NOW, started_at=NOW)
+    _, home = platform.add_driven("visits", at=NOW, progress_at=NOW, started_at=NOW)
     make_canary(home)
     return platform
 

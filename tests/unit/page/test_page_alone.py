@@ -76,8 +76,9 @@ def test_a_foreign_name_that_leads_to_this_machine_is_refused(platform: Platform
 
 
 def test_a_row_of_the_fleet(platform: Platform) -> None:
-    home = platform.add("clicks")
-    platform.drive("clicks", batch_id=7, rows_per_second=12.5, open_keys=9, spark_ui="javascript:alert(1)")
+    _, home = platform.add_driven(
+        "clicks", batch_id=7, rows_per_second=12.5, open_keys=9, spark_ui="javascript:alert(1)"
+    )
     now = epoch_ms()
     for ago, kind in ((40, MarkKind.CRASH), (30, MarkKind.START), (20, MarkKind.SAVEPOINT)):
         add_mark(home, Mark(at=now - ago, kind=kind))
@@ -130,16 +131,14 @@ def test_the_time_to_catch_up(behind: tuple[int | None, ...], minutes: int | Non
 
 
 def test_a_row_without_figures_has_no_course(platform: Platform) -> None:
-    platform.add("clicks")
-    platform.drive("clicks", batch_id=7)
+    platform.add_driven("clicks", batch_id=7)
     (row,) = ask(platform, "/api/fleet", headers=ENTERED).json()["streams"]
     assert (row["rates"], row["changed"], row["save_due_at"], row["catch_up_ms"]) == ([], None, None, None)
 
 
 @pytest.mark.parametrize("age", [3, 40, 400])
 def test_a_chart_begins_with_the_stream(age: int, platform: Platform) -> None:
-    home = platform.add("clicks")
-    platform.drive("clicks", batch_id=7)
+    _, home = platform.add_driven("clicks", batch_id=7)
     now = epoch_ms()
     add_mark(home, Mark(at=now - age * SAMPLE_MS, kind=MarkKind.START))
     HistoryWriter(home).add(Sample(at=now - age * SAMPLE_MS + 1, batches=1, rows=5))
@@ -162,8 +161,7 @@ def test_differences_that_a_user_must_accept_are_named() -> None:
 
 
 def test_savepoints_are_listed_whose_marks_are_over(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = platform.add("clicks")
-    platform.drive("clicks", batch_id=7)
+    _, home = platform.add_driven("clicks", batch_id=7)
     for name in ("new", "old", "begun", "removed"):
         mounted(home.savepoints / name).mkdir(parents=True)
     for name, at in (("new", epoch_ms()), ("removed", epoch_ms())):
@@ -204,8 +202,7 @@ def test_a_folder_that_is_gone_is_an_error_that_the_page_can_show(platform: Plat
 
 
 def test_the_document_of_a_stream(platform: Platform) -> None:
-    home = platform.add("clicks")
-    platform.drive("clicks", batch_id=7)
+    _, home = platform.add_driven("clicks", batch_id=7)
     now = epoch_ms()
     HistoryWriter(home).add(Sample(at=now, batches=1, rows=5, phases={"plan": 3, "write": 4}, late=2))
     add_mark(home, Mark(at=now - 2 * SAMPLE_MS, kind=MarkKind.COMMAND, what="rescale", by="olga"))
@@ -225,8 +222,7 @@ def test_the_document_of_a_stream(platform: Platform) -> None:
 
 
 def test_what_a_restore_deleted_and_by_which_user(platform: Platform) -> None:
-    home = platform.add("clicks")
-    platform.drive("clicks", batch_id=7, lineage="two")
+    _, home = platform.add_driven("clicks", batch_id=7, lineage="two")
     for name, origin in {
         "one": None,
         "left": Origin("rescale", 1, parent="one", batch_id=9),
@@ -317,8 +313,7 @@ def test_only_the_loopback_interface_is_listened_on(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_what_the_host_says_now_counts(platform: Platform, noted: bool | None, answer: bool | None, rule: str) -> None:
-    platform.add("visits")
-    _, home = platform.drive("visits")
+    _, home = platform.add_driven("visits")
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 60_000, log="logs/driver.log"))
     if noted is not None:
         PAUSE_FILE.of(home).write(PauseRecord(paused=noted, at=epoch_ms()))
@@ -332,8 +327,7 @@ def test_what_the_host_says_now_counts(platform: Platform, noted: bool | None, a
 
 def test_a_drained_stream_needs_no_supervisor(platform: Platform) -> None:
     """Its supervisor gave up and paused its DAG, because another driver was refused."""
-    platform.add("visits")
-    lease, home = platform.drive("visits")
+    lease, home = platform.add_driven("visits")
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 60_000, log="logs/driver.log"))
     lineage = start_lineage(home)
     begin_drain(home, lineage)
@@ -363,8 +357,7 @@ LATE = {"key": "carl", "event_id": "l-1", "event_time": NOW, "lineage": "l", "ba
 
 @pytest.fixture
 def stream(platform: Platform) -> Platform:
-    home = platform.add("clicks")
-    platform.drive("clicks", batch_id=7, lineage="l", open_ages={"1m": 7}, open_keys=7)
+    _, home = platform.add_driven("clicks", batch_id=7, lineage="l", open_ages={"1m": 7}, open_keys=7)
     for table, row in {SESSIONS: SESSION, QUARANTINE: REFUSED, LATE_EVENTS: LATE}.items():
         kinds = {name: pa.timestamp("us", tz="UTC") if name in INSTANTS else None for name in row}
         columns = {name: pa.array([value], type=kinds[name]) for name, value in row.items()}
