@@ -161,16 +161,10 @@ def compact(
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)
-        told: dict[str, Any] = {
-            "plan": {
-                "stream": made.stream,
-                "retention": made.retention.to_json(),
-                "tables": [asdict(table) for table in tables],
-                "checkpoints": [asdict(verdict) for verdict in made.checkpoints],
-                "savepoints": [asdict(verdict) for verdict in made.savepoints],
-            },
-            "tables": None,
-        }
+        planned: dict[str, Any] = {"stream": made.stream, "retention": made.retention.to_json()}
+        for kind, each in (("tables", tables), ("checkpoints", made.checkpoints), ("savepoints", made.savepoints)):
+            planned[kind] = [asdict(row) for row in each]
+        told: dict[str, Any] = {"plan": planned, "tables": None}
         if not at.as_json:
             typer.echo("\n".join(plan_lines(made, tables)))
         if not plan:

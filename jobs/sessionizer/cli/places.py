@@ -96,10 +96,7 @@ class Options:
 
     @property
     def platform(self) -> Path:
-        """The platform's home, absolute: as given, else from the environment, else beneath the current folder.
-
-        Raises InvalidSpec for a URI.
-        """
+        """The absolute home of the platform: as given, of the environment, or below this folder. Raises InvalidSpec."""
         return home_at(str(self.home), "--home") if self.home else platform_home()
 
     @property

@@ -137,7 +137,7 @@ def stop(
     if wait == 0:
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:
-        _tell_end(stream, seen.uid, _await_end(where, seen, wait), wait)
+        _await_end(where, seen, wait)
 
 
 def _name_command_at_work(seen: DriverStatus, unfinished: UnfinishedOperation | None) -> str | None:
@@ -150,18 +150,15 @@ def _name_command_at_work(seen: DriverStatus, unfinished: UnfinishedOperation | 
     return seen.uid if seen.state.is_live and is_command(seen.uid) else None
 
 
-def _await_end(where: StreamHome, asked: DriverStatus, seconds: float) -> DriverStatus:
-    uid, deadline = asked.uid, time.monotonic() + seconds
-    say(f"asked driver {uid} to stop, waiting up to {seconds:g} s for its batch to end")
-    while True:
-        seen = read_driver(where, epoch_ms(), uid=uid, launch=asked.launch)
-        if not seen.state.is_live or time.monotonic() >= deadline:
-            return seen
+def _await_end(where: StreamHome, asked: DriverStatus, wait: float) -> None:
+    """Wait for the driver's end and tell it. Raises Exit if it still runs."""
+    stream, uid, deadline = where.name, asked.uid, time.monotonic() + wait
+    say(f"asked driver {uid} to stop, waiting up to {wait:g} s for its batch to end")
+    while (seen := read_driver(where, epoch_ms(), uid=uid, launch=asked.launch)).state.is_live:
+        if time.monotonic() >= deadline:
+            break
         time.sleep(_POLL_S)
-
-
-def _tell_end(stream: str, uid: str, seen: DriverStatus, wait: float) -> None:
-    if not seen.state.is_live:
+    else:
         typer.echo(f"stream {stream}: driver {uid} has ended ({_describe_end(seen)})")
         return
     typer.echo(

@@ -76,10 +76,7 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write instea
 def _check_against_source(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None, *, shows: bool
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """Return the specs that fit their source, as the driver sees it, and the errors of the others with their places.
-
-    ``shows``: print what the first rows become.
-    """
+    """Return the specs that fit their source, and the errors of the others. ``shows``: print what first rows become."""
     from sessionizer.spark.ingest.topics import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 

@@ -185,10 +185,7 @@ def release_of(
 
 
 def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
-    """Say by which programs a driver goes on with ``lineage`` after a rollback. Empty if those here made it.
-
-    Raises InvalidSpec, DamagedFile.
-    """
+    """Name the programs that a rollback to ``lineage`` needs. Empty: those here. Raises InvalidSpec, DamagedFile."""
     kept, now = read_fingerprint(home, lineage).versions, present_versions()
     choice = release_of(home, lineage, now)
     if choice.release is not None:

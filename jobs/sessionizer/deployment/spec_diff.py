@@ -102,10 +102,7 @@ class SpecDiff:
     def come_or_gone(
         cls, stream: str, before: Mapping[str, Any] | None, unseen: Sequence[str] = (), renamed: str | None = None
     ) -> SpecDiff:
-        """Judge a stream that only one checkout has: the one ``before``, unless it is None.
-
-        ``renamed``: a new stream that has all the rest of its spec.
-        """
+        """Judge a stream of one checkout: that ``before`` unless None. ``renamed``: a new one with the same spec."""
         if before is None:
             reason = "it begins without an open session"
             found = Difference("name", "stream added", None, stream, Verdict.NONE, reason)

@@ -134,10 +134,7 @@ class UpgradePlan(DigestOfDecided):
 
     @property
     def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers.
-
-        Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
-        """
+        """Fields that the digest covers: no counts, because the stream runs on, and each verdict is judged again."""
         on_canary = digest_terms(self.request.canary) if self.anew else {}
         asked = {"prove": self.request.prove, "stateless": self.request.stateless, "replay": self.replays}
         return {

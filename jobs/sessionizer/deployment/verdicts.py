@@ -58,10 +58,7 @@ PINNED: Final = frozenset(
 
 
 def engine_differences(before: Side, now: Side, revisions: frozenset[str] = frozenset()) -> Iterator[Difference]:
-    """Yield a difference for each program, for our code and for the state's layout.
-
-    ``revisions``: layouts that this release can bring to its own.
-    """
+    """Yield differences of programs, code and layout. ``revisions``: layouts that this release brings to its own."""
     yield from _state(before, now, revisions)
     yield from _release(before, now)
     kept, present = before.fingerprint.versions, now.fingerprint.versions

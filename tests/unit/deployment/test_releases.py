@@ -165,6 +165,13 @@ def test_a_driver_of_another_environment_finds_nothing_of_the_default_one(tmp_pa
 
 
 @pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The variables of a site with release 0.0.9."""
+    packages = {**PACKAGES, "streaming-state": "0.0.9"}
+    return folder_of_releases(tmp_path / "releases", monkeypatch, old=packages)
+
+
+@pytest.fixture
 def returned(home: StreamHome) -> str:
     """The lineage that a command left, which ran by release 0.1.0 on Spark 4.2.0."""
     before = start_lineage(home)
@@ -176,10 +183,8 @@ def returned(home: StreamHome) -> str:
 
 
 def test_the_next_driver_gets_the_environment_of_the_lineage_that_it_returns_to(
-    home: StreamHome, returned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: StreamHome, returned: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    packages = {**PACKAGES, "streaming-state": "0.0.9"}
-    environment = folder_of_releases(tmp_path / "releases", monkeypatch, old=packages)
     assert release_for_next_start(home, environment) == ReleaseChoice()
     fail_unstarted(home, _active(home), "its code does not load")
     chosen = release_for_next_start(home, environment).release
@@ -189,10 +194,8 @@ def test_the_next_driver_gets_the_environment_of_the_lineage_that_it_returns_to(
 
 
 def test_a_driver_starts_by_the_recorded_release_until_an_upgrade(
-    home: StreamHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: StreamHome, environment: dict[str, str]
 ) -> None:
-    packages = {**PACKAGES, "streaming-state": "0.0.9"}
-    environment = folder_of_releases(tmp_path / "releases", monkeypatch, old=packages)
     lineage = start_lineage(home)
     write_fingerprint(home, lineage, replace(present_fingerprint(), versions={**BEFORE, RELEASE: "0.0.9"}))
     assert release_for_next_start(home, environment).release is not None
@@ -202,13 +205,11 @@ def test_a_driver_starts_by_the_recorded_release_until_an_upgrade(
 
 
 def test_a_rollback_says_which_programs_the_lineage_before_needs(
-    home: StreamHome, returned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: StreamHome, returned: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, remedy = programs_needed(home, returned)
     assert "release 0.0.9" in here
     assert '"streaming-state[driver]==0.0.9"' in remedy
-    packages = {**PACKAGES, "streaming-state": "0.0.9"}
-    environment = folder_of_releases(tmp_path / "releases", monkeypatch, old=packages)
     monkeypatch.setenv(RELEASES_VARIABLE, environment[RELEASES_VARIABLE])
     (line,) = programs_needed(home, returned)
     assert str(tmp_path / "releases" / "old") in line

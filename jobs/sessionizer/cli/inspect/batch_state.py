@@ -108,10 +108,7 @@ class BatchState:
 
 
 def key_in_files(found: RetainedBatch, key: str) -> tuple[dict[str, Any], list[str]] | None:
-    """Return the open sessions of one key after a batch, without Spark. None if the files do not suffice.
-
-    Raises BatchOutrun.
-    """
+    """Return the open sessions of one key after a batch, None if Spark is needed. Raises BatchOutrun."""
     from sessionizer.spark.state.contents_reader import read_sessions_in_files  # noqa: PLC0415  fast --help
 
     known = read_sessions_in_files(found, key)

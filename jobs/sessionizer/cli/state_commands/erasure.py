@@ -145,10 +145,7 @@ class EraseCourse(CommandCourse[Erase]):
             raise InvalidSpec("--keys", self.command.keys, "a file with a value in each line, a Delta table, or -")
 
     def _people(self) -> tuple[str, ...]:
-        """Return the values in the file or the standard input, or those that a table says are done.
-
-        Each once, in order. Raises InvalidSpec.
-        """
+        """Return each value in the file or the standard input, or that a table says is done. Raises InvalidSpec."""
         place = str(self.command.keys)
         if self._is_table():
             with self._spark() as spark:

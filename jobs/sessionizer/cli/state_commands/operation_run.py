@@ -107,10 +107,7 @@ def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) 
 
 
 def _require_not_given_up(where: StreamHome, record: OperationRecord) -> None:
-    """Raise StreamMovedOn if a user gave the command up while it waited for the driver's end.
-
-    The maintenance is ended, unless another command waits and needs it.
-    """
+    """Raise StreamMovedOn if a user gave the command up. End the maintenance unless another command needs it."""
     found = OPERATION_FILE.of(where, record.id).require()
     try:
         require_not_abandoned(where, found)

@@ -100,10 +100,7 @@ def _give_up(where: StreamHome, by: str) -> str | None:
 
 
 def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
-    """Abandon the operation.
-
-    Raises LeaseHeld while a process carries it out, OperationPastReturn if it can only continue.
-    """
+    """Abandon the operation. Raises LeaseHeld while a process runs it, OperationPastReturn if it can only continue."""
     require_abandonable(where, pending)
     lease = acquire(where, f"abandon-{pending.id}", say=say)
     try:
