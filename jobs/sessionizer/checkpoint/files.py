@@ -139,10 +139,7 @@ def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None
 def copy_batch(
     checkpoint: DataPath, batch_id: int, target: DataPath, *, events_are_files: bool, listed_until: int | None = None
 ) -> None:
-    """Copy the files of a committed batch to a new folder. ``listed_until``: the lists reach up to a later batch.
-
-    Raises FileNotFoundError if one of its files is gone by now, and ValueError if Spark's files have an unknown format.
-    """
+    """Copy a batch's files, and lists until a later one. Raises FileNotFoundError if one is gone, ValueError."""
     files = files_of(checkpoint)
     # Spark also needs the batch before the last when it starts
     logs = [f"{log}/{batch}" for log in (OFFSETS, COMMITS) for batch in (batch_id - 1, batch_id) if batch >= 0]

@@ -45,10 +45,7 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class CommitEntry:
-    """Record that a batch is over. ``next_watermark_ms``: the watermark of the batch after it.
-
-    ``state_ids``: by operator and partition, the id in the names of each store's files. Empty before format 2.
-    """
+    """Record that a batch is over. ``state_ids``: of stores' files, by operator and partition, from format 2."""
 
     batch_id: int
     version: str

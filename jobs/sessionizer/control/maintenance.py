@@ -129,10 +129,7 @@ def hold_lease(
 
 
 def end_job(lease: Lease) -> None:
-    """Write the exit record of the job that has the ``lease``, and release it. Without it a supervisor would alert.
-
-    If the lease is lost no record is written, because another try of the same job may be at work.
-    """
+    """Write the exit record of the job that has the ``lease``, else a supervisor would alert, and release it."""
     with suppress(LeaseLost, ControlUnreachable, UnwritablePath, DiskFull):
         lease.check()
         write_exit(lease.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))

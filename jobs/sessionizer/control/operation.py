@@ -66,10 +66,7 @@ class Operation:
             self._write(replace(self.record, spec=document))
 
     def finish(self, lineage: str) -> OperationRecord:
-        """Note that ``lineage`` is the active one, and that nothing is left to do. Returns the record.
-
-        The desired state is restored before that note, because a user would not type a finished command again.
-        """
+        """Note that ``lineage`` is active and nothing is left, after the desired state: no user types it again."""
         self.permit()
         why = f"{self.record.verb} {self.record.id} is over"
         end_maintenance(self.home, self.record.wanted, by=self.record.by, why=why)

@@ -197,11 +197,7 @@ def make_private_data(folder: DataPath) -> None:
 
 
 def make_writable(folder: DataPath, purpose: str) -> None:
-    """Make ``folder`` and prove that it can be written.
-
-    Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, and InvalidSpec if no package reads such a
-    URI.
-    """
+    """Make ``folder`` and prove that it can be written. Raises ``translate_refusal``'s errors, InvalidSpec."""
     probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
         make_data_folder(folder, exist_ok=True)
@@ -281,10 +277,7 @@ def copy_file(source: DataPath, target: DataPath) -> None:
 
 
 def make_listed_folder(folder: DataPath) -> None:
-    """Make a folder whose files Spark lists while there is none yet. Raises OSError.
-
-    In an object store a folder exists only by its files, so there a hidden one keeps it. Spark skips hidden files.
-    """
+    """Make a folder that Spark lists. An object store has it only by a file, so a hidden one. Raises OSError."""
     make_data_folder(folder)
     if _is_in_object_store(folder):
         write_data_text(folder / ".folder", "0")
@@ -305,10 +298,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
 
 
 def examine_data_json(path: DataPath) -> Reading[JsonObject]:
-    """Read ``path``. The result tells an absent file from a damaged one, or one that may not be read.
-
-    Raises StoreUnreachable or ControlUnreachable if the file system is away for now, because nothing is known then.
-    """
+    """Read ``path``, or say that it is absent or damaged. Raises StoreUnreachable, ControlUnreachable."""
     try:
         content = read_data(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -80,11 +80,7 @@ def identity_file(control: ControlPath) -> RecordFile[HomeIdentity]:
 
 
 def home_id(control: ControlPath) -> str:
-    """Return the id of the home with that control root, and make it for a new home.
-
-    Raises DamagedFile also if the id is lost, because the tables and checkpoints of its streams name it. Raises
-    UnwritablePath, DiskFull, ControlUnreachable.
-    """
+    """Return the id, made for a new home. Raises DamagedFile if it is lost, UnwritablePath, ControlUnreachable."""
     return _identity(control).id
 
 

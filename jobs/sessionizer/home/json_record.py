@@ -136,10 +136,7 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Parse the record in ``value``. Unknown keys are ignored, absent and null ones take their default.
-
-        Raises UnfitValue for a missing key without default or a value of another type.
-        """
+        """Parse ``value``: unknown keys are ignored, absent and null ones take their default. Raises UnfitValue."""
         from pydantic_core import ValidationError, to_json  # noqa: PLC0415  only a process that reads a record pays it
 
         required, adapter = _reader(cls)  # type: ignore[arg-type]

@@ -103,10 +103,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 def close_to_others(folder: object) -> None:
-    """Remove the rights of others on a local ``folder``. Never raises. A store sets rights itself.
-
-    A folder that is writable for all was opened by its operator, with ``umask 0`` or by hand, and stays open.
-    """
+    """Remove others' rights on a local folder, unless its operator opened it to all. Never raises."""
     if not isinstance(folder, Path):
         return
     with suppress(OSError):  # the folder is another user's, who closes it

@@ -94,10 +94,7 @@ def is_uri(text: str) -> bool:
 
 
 def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> DataPath | None:
-    """Return the data root ``given`` by the environment or as an option. None if it is the ``home`` itself.
-
-    Nothing is opened. Raises InvalidSpec for ``field`` if the URI would lose a part, or holds a password.
-    """
+    """Return the data root ``given``, None if it is the ``home``. Raises InvalidSpec for an odd URI or a password."""
     if not given:
         return None
     root = folder_at(given, field)
@@ -164,10 +161,7 @@ def _parse_uri(given: str, field: str) -> DataPath:
 
 
 def _client_options(store: ObjectStore | None) -> dict[str, Any]:
-    """Return the options of fsspec's client of ``store``: no old listing, and an end to its waits for an answer.
-
-    Each client repeats a call by itself. Azure's has no such limit for lists.
-    """
+    """Return fsspec's options for ``store``: no old listing, and an end to its waits. Azure has none for lists."""
     options: dict[str, Any] = {"use_listings_cache": False}
     if store is ObjectStore.S3:
         options["config_kwargs"] = {

@@ -61,10 +61,7 @@ def read_lineage(home: StreamHome) -> Lineage | None:
 
 
 def require_no_history(home: StreamHome) -> None:
-    """Raise DamagedFile if Spark ever wrote into a checkpoint of this stream. A driver asks before it begins anew.
-
-    Control may be lost as a whole while the data, in a root of its own, is not. Raises OSError.
-    """
+    """Raise DamagedFile if a checkpoint has files and control was lost, before a driver begins. Raises OSError."""
     for lineage in filter(is_identifier, list_names(home.lineages)):
         if list_names(checkpoint := home.checkpoint(lineage)):
             damage = f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}"
@@ -167,10 +164,7 @@ class DataOwner(JsonRecord):
 
 
 def require_own_data(home: StreamHome) -> None:
-    """Raise DataOwned if the stream's data root has it marked as another home's.
-
-    Raises also DamagedFile, ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
-    """
+    """Raise DataOwned if the data root has the stream's data as another home's. Raises as ``home_id``."""
     if home.data_root is None:
         return
     found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.control_base)

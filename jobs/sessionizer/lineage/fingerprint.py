@@ -282,10 +282,7 @@ sources are known, Spark's own formats."""
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord(JsonRecord):
-    """The format of the checkpoint, the ``revision`` of the blobs in its state, and the stream that it belongs to.
-
-    ``data``: the data root that it is in. None means the home, which may be mounted elsewhere.
-    """
+    """The format of a checkpoint, its state's ``revision``, its ``owner``, and its ``data`` root (None: the home)."""
 
     checkpoint_format: int
     revision: str

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,51 +51,32 @@ def beat(at: int) -> Heartbeat:
     return Heartbeat("restore-1", at, LONG_AGO, Phase.STARTING, progress_at=at)
 
 
+def dead(**changes: Any) -> DriverStatus:
+    return replace(DEAD, **changes)
+
+
+def ended(at: int) -> DriverStatus:
+    return dead(exit_record=ExitRecord("restore-1", at, ExitOutcome.STOPPED))
+
+
+GIVEN_BACK, TAKEN = replace(LEASE, vacancy=Vacancy.RELEASED, vacated_at=JUST_NOW), replace(LEASE, acquired_at=JUST_NOW)
 READINGS: dict[str, tuple[DriverStatus, bool, bool]] = {
     # what is read: is the command at work? is it unattended?
-    "its process lives": (replace(DEAD, alive=True, heartbeat=beat(JUST_NOW)), True, False),
-    "its process lives elsewhere": (replace(DEAD, alive=None, heartbeat=beat(JUST_NOW)), True, False),
+    "its process lives": (dead(alive=True, heartbeat=beat(JUST_NOW)), True, False),
+    "its process lives elsewhere": (dead(alive=None, heartbeat=beat(JUST_NOW)), True, False),
     "its process was killed long ago": (DEAD, False, True),
-    "its process was killed just now": (replace(DEAD, heartbeat=beat(JUST_NOW)), False, False),
-    "its process was killed a while ago": (replace(DEAD, heartbeat=beat(LONG_AGO)), False, True),
-    "its process hangs": (replace(DEAD, alive=True, heartbeat=beat(LONG_AGO)), False, True),
-    "its machine is gone": (replace(DEAD, alive=None, heartbeat=beat(LONG_AGO)), False, True),
-    "its machine was silent for a moment": (
-        replace(DEAD, alive=None, heartbeat=beat(NOW - STALE_AFTER_MS - 1)),
-        False,
-        False,
-    ),
-    "its try ended long ago": (
-        replace(DEAD, exit_record=ExitRecord("restore-1", LONG_AGO, ExitOutcome.STOPPED)),
-        False,
-        True,
-    ),
-    "its try ended just now, another is due": (
-        replace(DEAD, exit_record=ExitRecord("restore-1", JUST_NOW, ExitOutcome.STOPPED)),
-        False,
-        False,
-    ),
-    "its lease was given back just now": (
-        replace(DEAD, lease=replace(LEASE, vacancy=Vacancy.RELEASED, vacated_at=JUST_NOW)),
-        False,
-        False,
-    ),
-    "its next try has the lease, and did not beat yet": (
-        replace(DEAD, lease=replace(LEASE, acquired_at=JUST_NOW), alive=True, heartbeat=beat(LONG_AGO - 1)),
-        True,
-        False,
-    ),
-    "its next try asks the driver to stop": (
-        replace(DEAD, desired=replace(MAINTENANCE, at=JUST_NOW)),
-        False,
-        False,
-    ),
-    "a person stopped the stream meanwhile": (
-        replace(DEAD, desired=Desired(DesiredState.STOPPED, JUST_NOW)),
-        False,
-        True,
-    ),
-    "a person started the stream meanwhile": (replace(DEAD, desired=Desired(DesiredState.RUNNING)), False, True),
+    "its process was killed just now": (dead(heartbeat=beat(JUST_NOW)), False, False),
+    "its process was killed a while ago": (dead(heartbeat=beat(LONG_AGO)), False, True),
+    "its process hangs": (dead(alive=True, heartbeat=beat(LONG_AGO)), False, True),
+    "its machine is gone": (dead(alive=None, heartbeat=beat(LONG_AGO)), False, True),
+    "its machine was silent": (dead(alive=None, heartbeat=beat(NOW - STALE_AFTER_MS - 1)), False, False),
+    "its try ended long ago": (ended(LONG_AGO), False, True),
+    "its try ended just now, another is due": (ended(JUST_NOW), False, False),
+    "its lease was given back just now": (dead(lease=GIVEN_BACK), False, False),
+    "its next try did not beat yet": (dead(lease=TAKEN, alive=True, heartbeat=beat(LONG_AGO - 1)), True, False),
+    "its next try asks the driver to stop": (dead(desired=replace(MAINTENANCE, at=JUST_NOW)), False, False),
+    "a person stopped the stream": (dead(desired=Desired(DesiredState.STOPPED, JUST_NOW)), False, True),
+    "a person started the stream": (dead(desired=Desired(DesiredState.RUNNING)), False, True),
     "there was never a lease": (DriverStatus(desired=MAINTENANCE), False, True),
 }
 

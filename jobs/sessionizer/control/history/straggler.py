@@ -82,10 +82,7 @@ class Straggler(JsonRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTime:
-    """The time of a key group in a batch (ms), and the events of its largest open session.
-
-    99 of 100 of its other sessions have at most ``others_events``. ``merged`` is false if it only stored its events.
-    """
+    """The time of a key group in a batch (ms), whether it ``merged``, its largest session's events and others' p99."""
 
     group: int
     took_ms: int

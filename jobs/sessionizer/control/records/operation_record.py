@@ -207,10 +207,7 @@ def pending_operation(home: StreamHome) -> OperationRecord | None:
 
 
 def require_no_operation(home: StreamHome, own: str = "") -> None:
-    """Raise OperationPending while an operation other than the ``own`` one is not over. Raises as read_operations.
-
-    The tables may be between two paths until then. What reads their position calls this before and after.
-    """
+    """Raise OperationPending while another operation than ``own`` is not over: the tables may be between two paths."""
     pending = pending_operation(home)
     if pending is not None and pending.id != own:
         raise pending.pending_error()

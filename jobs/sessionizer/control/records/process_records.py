@@ -197,11 +197,7 @@ def own_file(home: StreamHome, named: str) -> Path | None:
 
 
 def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Raise HomeNotShared if a submitted driver, with a control path, finds no log or record of its launch.
-
-    In another home it would take a lease that no other process sees. If control is elsewhere any launch's record is
-    enough: it may be a later driver's by now.
-    """
+    """Raise HomeNotShared if a submitted driver finds no log of its launch, or at a control path no launch's record."""
     if not environment.get(SUBMITTED):
         return
     host = os.uname().nodename

@@ -25,11 +25,10 @@ class StageObservation:
 
 @dataclass(frozen=True, slots=True)
 class BatchObservation:
-    """The state of a query at a moment.
+    """The state of a query at a moment. ``waits``: no batch is under way and none is due.
 
-    ``waits``: no batch is under way and none is due. ``batch_id`` is None while a batch is planned. ``doing`` is
-    Spark's own status message. ``batches`` is the number of batches or idle triggers that it has reported.
-    ``task_seconds`` is the processor time of its tasks, if they run in the driver's own JVM.
+    ``batch_id`` is None while a batch is planned. ``doing`` is Spark's own status message. ``batches``: those and idle
+    triggers that it has reported. ``task_seconds``: processor time of its tasks, if they run in the driver's own JVM.
     """
 
     waits: bool = False

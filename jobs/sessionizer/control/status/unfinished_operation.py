@@ -1,7 +1,4 @@
-"""A command on a stream that is not over, and whether a process still carries it out.
-
-Until it is over no driver starts. If its process was killed, the stream stays down until a user resumes the command.
-"""
+"""A command that is not over, and whether a process still carries it out. Until it is over no driver starts."""
 
 from dataclasses import asdict, dataclass
 from typing import Final

@@ -147,10 +147,7 @@ def examine_canary(home: StreamHome) -> CanaryRecord | None:
 
 
 def promote_lineage(home: StreamHome, by: str) -> str:
-    """Promote the active lineage, which ends its canary with the next batch, and return a message for the user.
-
-    Raises NothingToSave for a stream that never ran, OperationPending if a rollback was begun, and DamagedFile.
-    """
+    """Promote the active lineage, and return a message. Raises NothingToSave, OperationPending, DamagedFile."""
     require_no_operation(home)
     require_lineage(home)
     canary = canary_of_active(home)
