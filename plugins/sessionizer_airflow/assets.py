@@ -54,24 +54,11 @@ PLACES = {"sessions": "tables/sessions", "report_due": "report_due"}
 ANNOUNCED = "announced"
 
 
-def watched_sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """Return the asset of the ``sessions`` table of ``stream``.
+def watched_sessions_asset(stream: str, platform_home: Path, interval: int, kind: str = "sessions") -> Asset:
+    """Return the asset of the ``sessions`` table of ``stream``, or of another ``kind``.
 
     It has an event at most every ``interval`` ms, with the newest Delta version.
     """
-    return _watched_asset("sessions", stream, platform_home, interval)
-
-
-def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """Return the asset that tells that the report of ``stream`` is out of date.
-
-    It has an event at most every ``interval`` ms, however much has landed. A report waits for a table change and for
-    this interval. Other consumers of the table hear of new sessions sooner.
-    """
-    return _watched_asset("report_due", stream, platform_home, interval)
-
-
-def _watched_asset(kind: str, stream: str, platform_home: Path, interval: int) -> Asset:
     watch, name = SessionsLanded(stream=stream, platform_home=str(platform_home), interval=interval), f"{stream}.{kind}"
     return Asset(
         name=name,
@@ -83,6 +70,15 @@ def _watched_asset(kind: str, stream: str, platform_home: Path, interval: int) -
 
 def _uri_of(stream: str, kind: str) -> str:
     return f"sessionizer://streams/{stream}/{PLACES[kind]}"
+
+
+def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
+    """Return the asset that tells that the report of ``stream`` is out of date.
+
+    It has an event at most every ``interval`` ms, however much has landed. A report waits for a table change and for
+    this interval. Other consumers of the table hear of new sessions sooner.
+    """
+    return watched_sessions_asset(stream, platform_home, interval, "report_due")
 
 
 def find_taken_asset(stream: str, find_uri: Callable[[str], str | None] = find_asset_uri) -> tuple[str, str] | None:

@@ -29,8 +29,6 @@ from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.errors import HomeMissing, PersonNeeded, say_what_to_do
 
-STREAMS_VARIABLE = "SESSIONIZER_STREAMS"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
@@ -116,13 +114,16 @@ class Project(Folders):
         home = home_at(given)
         if not Path(given).expanduser().is_absolute():
             raise HomeMissing(HOME_VARIABLE)
+        data = data_root(_given_root(DATA_VARIABLE, environment), home)
+        given_control = _given_root(CONTROL_VARIABLE, environment)
+        control = control_root(home, given_control) if given_control else home
         return cls(
             application=Path(environment.get("SESSIONIZER_APPLICATION", APPLICATION)).absolute(),
             streams=(streams or _streams(environment)).absolute(),
             jars=jar_folder(environment),
             home=home,
-            data=_data(environment.get(DATA_VARIABLE), home),
-            control=_control(environment.get(CONTROL_VARIABLE), home),
+            data=None if data is None else uri_of(data),
+            control=None if control == home else uri_of(control),
         )
 
     def home_of(self, stream: str) -> StreamHome:
@@ -131,64 +132,34 @@ class Project(Folders):
 
 
 def _streams(environment: Mapping[str, str]) -> Path:
-    given = environment.get(STREAMS_VARIABLE)
-    if given:
+    if given := environment.get("SESSIONIZER_STREAMS"):
         return Path(given)
     airflow = Path(environment.get("AIRFLOW_HOME") or "~/airflow")
     return Path(environment.get("AIRFLOW__CORE__DAGS_FOLDER") or airflow / "dags").expanduser() / "streams"
 
 
-def _control(given: str | None, home: Path) -> str | None:
-    _require_absolute(CONTROL_VARIABLE, given)
-    root = control_root(home, given) if given else home
-    return None if root == home else uri_of(root)
-
-
-def _data(given: str | None, home: Path) -> str | None:
-    _require_absolute(DATA_VARIABLE, given)
-    root = data_root(given, home)
-    return None if root is None else uri_of(root)
-
-
-def _require_absolute(variable: str, given: str | None) -> None:
-    """Check that a path is absolute, because Airflow's processes run in folders of their own. Raises InvalidSpec."""
+def _given_root(variable: str, environment: Mapping[str, str]) -> str | None:
+    """Return the value of ``variable``. Airflow's processes run in folders of their own, so a path must be absolute."""
+    given = environment.get(variable)
     if given and not is_uri(given) and not Path(given).expanduser().is_absolute():
         raise InvalidSpec(variable, given, "an absolute path, or a URI")
+    return given
 
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"
 OPERATE = f"{PLATFORM}.operate"
 """The DAG of one team. Other teams' have names of their own before the dot."""
 UPGRADE = f"{PLATFORM}.upgrade"
-APPROVERS = "SESSIONIZER_APPROVERS"
-OF_LINEAGE = "openlineage"
-"""Field that Airflow's OpenLineage provider adds to the conf of a run that another DAG starts."""
-WORKER_LIMIT = timedelta(minutes=10)
-"""Execution timeout of a task, unless the task sets its own."""
 
 
 def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """Return the options of the DAG that does ``verb`` for a stream. ``run_limit`` ends a run that hangs."""
+    about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
     return {
-        **_options(spec.name, verb, documentation, run_limit),
+        **_options(spec.name, verb, documentation, run_limit, spec.owner),
         "dag_id": dag_id(spec.name, verb),
-        "doc_md": _document(spec, documentation),
+        "doc_md": f"{documentation.strip()}\n\n{about}\n",
         "tags": ["sessionizer", f"stream:{spec.name}", str(verb)],
-        "default_args": _task_defaults(spec.owner),
-    }
-
-
-def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """Return ``dag_options`` for a DAG with which a user changes the desired state of a stream.
-
-    The DAG is not paused on creation, because a request must take effect at once. Only manual runs are allowed, because
-    a run that a schedule or a backfill starts is not a user's request.
-    """
-    return {
-        **dag_options(spec, verb, documentation, run_limit=run_limit),
-        "allowed_run_types": ["manual"],
-        "is_paused_upon_creation": False,
     }
 
 
@@ -200,33 +171,29 @@ def platform_dag_options(
     ``platform`` is the first part of its id.
     """
     return {
-        **_options(platform, verb, documentation, run_limit),
+        **_options(platform, verb, documentation, run_limit, PLATFORM),
         "doc_md": f"{documentation.strip()}\n",
         # It only reads, or does what a spec or a user in need asks for.
         "is_paused_upon_creation": False,
         "tags": [PLATFORM, verb],
-        "default_args": _task_defaults(PLATFORM),
     }
 
 
-def _options(name: str, verb: str, documentation: str, run_limit: timedelta) -> dict[str, Any]:
+def _options(name: str, verb: str, documentation: str, run_limit: timedelta, owner: str) -> dict[str, Any]:
     return {
         "dag_id": f"{name}.{verb}",
         "dag_display_name": f"{name}: {verb}",
         "description": documentation.strip().splitlines()[0],
-        "start_date": EPOCH,
+        "start_date": datetime(2026, 1, 1, tzinfo=UTC),
         "catchup": False,
         "max_active_runs": 1,
         "dagrun_timeout": run_limit,
-    }
-
-
-def _task_defaults(owner: str) -> dict[str, Any]:
-    return {
-        "owner": owner,
-        "execution_timeout": WORKER_LIMIT,
-        "on_failure_callback": say_what_to_do,
-        "pre_execute": refuse_unknown_fields,
+        "default_args": {
+            "owner": owner,
+            "execution_timeout": timedelta(minutes=10),  # unless the task sets its own
+            "on_failure_callback": say_what_to_do,
+            "pre_execute": refuse_unknown_fields,
+        },
     }
 
 
@@ -236,7 +203,8 @@ def refuse_unknown_fields(context: Context) -> None:
     Airflow checks the value of each declared field, and passes any other field on. A misspelt one would do nothing.
     """
     known = [*context["dag"].params]
-    for name in sorted({*(context["dag_run"].conf or ())} - {*known, OF_LINEAGE}):
+    # Airflow's OpenLineage provider adds a field to the conf of a run that another DAG starts.
+    for name in sorted({*(context["dag_run"].conf or ())} - {*known, "openlineage"}):
         close = get_close_matches(name, known, n=1)
         meant = f"Did you mean {close[0]!r}? " if close else ""
         allowed = f"The fields are {', '.join(sorted(known))}" if known else "The DAG has no fields"
@@ -249,12 +217,7 @@ def find_requester(context: Context) -> str:
     return f"{context['dag_run'].triggering_user_name or 'an unnamed user'}{IN_AIRFLOW}"
 
 
-def _document(spec: StreamSpec, documentation: str) -> str:
-    about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
-    return f"{documentation.strip()}\n\n{about}\n"
-
-
 def read_approvers(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the ids of the users who alone may approve. None are named if every user with the right may."""
-    named = (each.strip() for each in environment.get(APPROVERS, "").split(","))
+    named = (each.strip() for each in environment.get("SESSIONIZER_APPROVERS", "").split(","))
     return tuple(each for each in named if each)

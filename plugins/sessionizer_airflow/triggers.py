@@ -17,9 +17,8 @@ from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges, send_health
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.health import HealthWatch
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.watch import look_at
+from sessionizer_airflow.supervision.watch import HealthWatch, look_at
 
 POLL_SECONDS = 2.0
 HEALTH_EVERY_MS = 5_000
@@ -103,14 +102,13 @@ class StreamTrigger(BaseTrigger):
         return self.shown is not None and self.unwritten is None
 
     async def _report_health(self, watch: HealthWatch) -> None:
-        found = await asyncio.to_thread(watch.look, self._judged)
-        if found.beat is not None:
-            send_gauges(self.stream, found.beat)
-        if found.alert is not None:
-            self.log.log(
-                logging.INFO if found.alert.kind is AlertKind.RECOVERED else logging.WARNING, "%s", found.alert.message
-            )
-            await notify_from_triggerer(found.alert, self.log.warning)
+        beat, alert = await asyncio.to_thread(watch.look, self._judged)
+        if beat is not None:
+            send_gauges(self.stream, beat)
+        if alert is not None:
+            level = logging.INFO if alert.kind is AlertKind.RECOVERED else logging.WARNING
+            self.log.log(level, "%s", alert.message)
+            await notify_from_triggerer(alert, self.log.warning)
 
     async def _judge_health(self) -> None:
         if epoch_ms() < self._health_due:

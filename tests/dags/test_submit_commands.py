@@ -72,5 +72,5 @@ def settings_of(launcher: ConnectionLauncher) -> dict[str, str]:
     target = SparkTarget.of(launcher.connection)
     if not target.is_in_cluster:
         return {}
-    manager = launcher._manager(target.master, target.namespace)
+    manager = launcher._cluster(target.master, target.namespace).manager
     return manager.settings(manager.submission(UID))

@@ -22,23 +22,20 @@ ACTED_WITHIN_MS: Final = 5 * MINUTE
 _OF_STALLS: Final = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START: NO_START}
 
 
-def judge_command(view: StreamView) -> Finding | None:
+def judge_command(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge the command that has the stream: whether a process carries it out."""
-    seen, unfinished = view.driver, view.unfinished
-    if seen is None or unfinished is None:
+    unfinished = view.unfinished
+    if unfinished is None:
         return None
     what, since = f"{unfinished.standing}. No driver starts before it is finished", seen.desired.at or None
-    if unfinished.is_unattended(view.now) or (has_given_up(view) and not unfinished.is_at_work):
+    if unfinished.is_unattended(view.now) or (has_given_up(view, seen) and not unfinished.is_at_work):
         return Finding(Rule.STUCK_COMMAND, HealthWord.DOWN, what, since, unfinished.go_on)
     how = "" if unfinished.is_at_work else unfinished.what_to_do
     return Finding(Rule.COMMAND, HealthWord.WARNING, what, since, how)
 
 
-def judge_spec(view: StreamView) -> Finding | None:
+def judge_spec(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge whether the stream has a spec that can be read."""
-    seen = view.driver
-    if seen is None:
-        return None
     if view.is_orphan:
         lease = view.owner.lease
         process = f" (pid {lease.pid} on {lease.host})" if lease else ""
@@ -56,69 +53,52 @@ def _lacks_dag(view: StreamView, seen: DriverStatus) -> bool:
     return view.problem is not None and is_wanted and not seen.state.is_live and seen.state is not State.NEVER_STARTED
 
 
-def judge_supervisor(view: StreamView) -> Finding | None:
+def judge_supervisor(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge whether the supervisor acts: it has not given up, is not paused, and has looked lately."""
-    seen = view.driver
-    if seen is None or view.unfinished is not None or view.is_orphan or view.is_drained:
+    if view.unfinished is not None or view.is_orphan or view.is_drained:
         return None
-    if has_given_up(view):
-        return _judge_given_up(view)
+    record = view.supervision
+    if record is not None and has_given_up(view, seen):
+        how = name_stream(record.remedy, view.name)
+        if not cause_of(record.cause).for_good:
+            how += f", then unpause the DAG {dag_id(view.name, Verb.SUPERVISE)}"
+        what, since = f"given up: {record.last_failure}", record.last_failure_ms or None
+        return Finding(Rule.GIVEN_UP, HealthWord.DOWN, what, since, how)
+    word, consequence = HealthWord.DOWN, "nothing starts its driver"
+    if seen.state.is_live:
+        word, consequence = HealthWord.DEGRADED, "a driver that ends is not replaced"
+    stop = f"or run {dag_id(view.name, Verb.STOP)} if it should not run"
     if view.paused and view.problem is None:
-        return _judge_pause(view, seen)
+        supervise = dag_id(view.name, Verb.SUPERVISE)
+        what = f"its supervisor {supervise} is paused: {consequence}"
+        found = Finding(Rule.PAUSED, word, what, what_to_do=f"unpause {supervise}, {stop}")
+        return found if _needs_supervisor(seen) else None
     # a driver that was adopted by a watch needs another one, and has no launch
     watched_until = view.watch.until or None if view.watch else None
     acted_at = watched_until if view.looked_at is None and seen.state.is_live else view.looked_at
     is_adopted = seen.desired.state is DesiredState.RUNNING and watched_until is not None
-    if acted_at is None or not (is_adopted or needs_supervisor(seen)) or view.now - acted_at <= ACTED_WITHIN_MS:
+    if acted_at is None or not (is_adopted or _needs_supervisor(seen)) or view.now - acted_at <= ACTED_WITHIN_MS:
         return None
-    what = f"no supervisor has looked at it for {describe_duration(view.now - acted_at)}: {_consequence(seen)}"
-    how = f"{_wake(view.name)}, or run {dag_id(view.name, Verb.STOP)} if it should not run"
-    if view.problem is not None:  # it has no DAG to unpause
-        how = remedy_for(view.problem)
-    return Finding(Rule.UNWATCHED, _word_without(seen), what, acted_at, how)
+    what = f"no supervisor has looked at it for {describe_duration(view.now - acted_at)}: {consequence}"
+    # without a spec it has no DAG to unpause
+    how = f"{_wake(view.name)}, {stop}" if view.problem is None else remedy_for(view.problem)
+    return Finding(Rule.UNWATCHED, word, what, acted_at, how)
 
 
-def has_given_up(view: StreamView) -> bool:
+def has_given_up(view: StreamView, seen: DriverStatus) -> bool:
     """Whether the supervisor has given up a stream that should run, and no user has started a driver since."""
-    seen, record = view.driver, view.supervision
-    if seen is None or record is None or seen.desired.state is not DesiredState.RUNNING or view.is_drained:
+    record = view.supervision
+    if record is None or seen.desired.state is not DesiredState.RUNNING or view.is_drained:
         return False
     is_newer = seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
     return record.given_up and not is_newer
 
 
-def _judge_given_up(view: StreamView) -> Finding | None:
-    record = view.supervision
-    if record is None:
-        return None
-    how = name_stream(record.remedy, view.name)
-    if not cause_of(record.cause).for_good:
-        how += f", then unpause the DAG {dag_id(view.name, Verb.SUPERVISE)}"
-    what, since = f"given up: {record.last_failure}", record.last_failure_ms or None
-    return Finding(Rule.GIVEN_UP, HealthWord.DOWN, what, since, how)
-
-
-def _judge_pause(view: StreamView, seen: DriverStatus) -> Finding | None:
-    if not needs_supervisor(seen):
-        return None
-    what = f"its supervisor {dag_id(view.name, Verb.SUPERVISE)} is paused: {_consequence(seen)}"
-    how = f"unpause {dag_id(view.name, Verb.SUPERVISE)}, or run {dag_id(view.name, Verb.STOP)} if it should not run"
-    return Finding(Rule.PAUSED, _word_without(seen), what, what_to_do=how)
-
-
-def needs_supervisor(seen: DriverStatus) -> bool:
+def _needs_supervisor(seen: DriverStatus) -> bool:
     """Whether the stream should run, and its live driver was not started by hand."""
     if seen.desired.state is not DesiredState.RUNNING:
         return False
     return seen.launch is not None or (bool(seen.desired.at) and not seen.state.is_live)
-
-
-def _word_without(seen: DriverStatus) -> HealthWord:
-    return HealthWord.DEGRADED if seen.state.is_live else HealthWord.DOWN
-
-
-def _consequence(seen: DriverStatus) -> str:
-    return "a driver that ends is not replaced" if seen.state.is_live else "nothing starts its driver"
 
 
 def judge_asset(view: StreamView) -> Finding | None:
@@ -138,13 +118,15 @@ def judge_damages(view: StreamView) -> Iterator[Finding]:
         yield Finding(Rule.DAMAGED_RECORD, HealthWord.UNKNOWN, line, what_to_do=told.get(line, ""))
 
 
-def judge_driver(view: StreamView) -> Finding | None:
+def judge_unreadable(view: StreamView) -> Finding:
+    """Return the finding on a stream whose driver is unknown, because of the problem of its spec or home."""
+    what = str(view.problem) if view.problem else "its records cannot be read"
+    how = remedy_for(view.problem) if view.problem else ""
+    return Finding(Rule.UNREADABLE, HealthWord.UNKNOWN, what, what_to_do=how)
+
+
+def judge_driver(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge whether the driver is as desired."""
-    seen = view.driver
-    if seen is None:
-        what = str(view.problem) if view.problem else "its records cannot be read"
-        how = remedy_for(view.problem) if view.problem else ""
-        return Finding(Rule.UNREADABLE, HealthWord.UNKNOWN, what, what_to_do=how)
     if seen.damage or view.damages or view.unfinished is not None or seen.desired.state is DesiredState.MAINTENANCE:
         return None  # other rules judge these
     if seen.desired.state is DesiredState.STOPPED:
@@ -201,7 +183,7 @@ def _judge_absent(view: StreamView, seen: DriverStatus) -> Finding | None:
     record = view.supervision
     if seen.state is State.STOPPED and not seen.desired.at and not view.has_supervisor:
         return None  # started by hand, and ended as it should: no user ever wanted more
-    if has_given_up(view) or (view.paused and view.problem is None and needs_supervisor(seen)):
+    if has_given_up(view, seen) or (view.paused and view.problem is None and _needs_supervisor(seen)):
         return None  # a rule of supervision says it
     if view.problem is not None and _lacks_dag(view, seen):
         what = f"its driver has {seen.state.lower()}, and no DAG starts another one: {view.problem}"
@@ -277,11 +259,10 @@ def _gone_since(view: StreamView, seen: DriverStatus) -> int | None:
     return None if seen.age_ms is None else view.now - seen.age_ms
 
 
-def judge_warning(view: StreamView) -> Finding | None:
+def judge_warning(seen: DriverStatus) -> Finding | None:
     """Judge the warning with which a live driver runs."""
-    seen = view.driver
-    beat = seen.heartbeat if seen is not None and seen.state.is_live else None
-    if seen is None or beat is None or not beat.warning or beat.uid != seen.uid:
+    beat = seen.heartbeat if seen.state.is_live else None
+    if beat is None or not beat.warning or beat.uid != seen.uid:
         return None
     return Finding(Rule.DRIVER_WARNS, HealthWord.WARNING, _first_line(beat.warning))
 
@@ -297,5 +278,5 @@ def describe_calm(view: StreamView) -> Rule:
 
 
 def _first_line(text: str) -> str:
-    """Cut a message to its first line, because the later ones are Spark's plans and stacks."""
+    # the later ones are Spark's plans and stacks
     return next((line for line in text.splitlines() if line.strip()), "no message")

@@ -15,7 +15,7 @@ from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.counts import count_text
 from sessionizer.deployment.waiting import what_follows
 from sessionizer.fleet.driver_rules import (
@@ -26,6 +26,7 @@ from sessionizer.fleet.driver_rules import (
     judge_driver,
     judge_spec,
     judge_supervisor,
+    judge_unreadable,
     judge_warning,
 )
 from sessionizer.fleet.finding import Finding, HealthWord, Rule, StreamHealth, weigh
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 LOW_ROOM: Final = 512 * 2**20
 """Bytes of free disk below which a stream is degraded."""
-OVERDUE_FACTOR: Final = 2
-"""A savepoint is overdue after this many of its intervals, and ``OVERDUE_SLACK_MS``."""
-OVERDUE_SLACK_MS: Final = 10 * MINUTE
 WORKING: Final = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
 """Phases in which a heartbeat is a sign of work."""
 BUSY: Final = 0.8
@@ -51,62 +49,60 @@ AT_REST: Final = 0.5
 """Share of the time in batches below which processing is not what holds the stream up."""
 TREND_MS: Final = 5 * MINUTE
 """Milliseconds that a trend lasts at least."""
-GROWN: Final = 1.2
-"""Factor by which the events behind grow until the stream counts as falling behind."""
-SWEPT_WITHIN_MS: Final = HOUR
-"""Milliseconds that an erasure may sweep files before users are alerted of it."""
-REFUSED_SHARE: Final = 0.1
-LATE_SHARE: Final = 0.5
 JUDGED_ROWS: Final = 100
 """Rows below which no share of them is judged."""
 _MORE: Final = "give it more cores, or raise the limit of a batch (source.options). See the phases of a batch"
-_HALT: Final = "see whether a producer repeats old events, or its clock is behind: no event is newer than those before"
 
 
 def judge_health(view: StreamView) -> StreamHealth:
     """Judge a stream by every rule. Any facts, however contradictory, have a verdict. Never raises."""
-    rules = (
-        judge_command,
-        judge_spec,
-        judge_supervisor,
-        judge_driver,
-        judge_warning,
-        judge_disk,
-        judge_canary,
-        judge_progress,
-        judge_straggler,
-        judge_silence,
-        judge_watermark,
-        judge_source,
-        judge_late_backlog,
-        judge_savepoints,
-        judge_upgrade,
-        judge_erasures,
-        judge_asset,
-    )
-    found = (*judge_damages(view), *(each for rule in rules if (each := rule(view)) is not None))
-    shown = (replace(each, what=redact(each.what), what_to_do=redact(each.what_to_do)) for each in found)
+    found: list[Finding | None] = [*judge_damages(view)]
+    if view.driver is None:
+        found.append(judge_unreadable(view))
+    else:
+        found += _judge_facts(view, view.driver)
+    shown = (replace(each, what=redact(each.what), what_to_do=redact(each.what_to_do)) for each in found if each)
     return weigh(shown, describe_calm(view))
 
 
-def judge_erasures(view: StreamView) -> Finding | None:
-    """Judge whether files are free of people who were erased: a command sweeps them after its change."""
+def _judge_facts(view: StreamView, seen: DriverStatus) -> tuple[Finding | None, ...]:
+    return (
+        judge_command(view, seen),
+        judge_spec(view, seen),
+        judge_supervisor(view, seen),
+        judge_driver(view, seen),
+        judge_warning(seen),
+        _judge_disk(view),
+        _judge_canary(view),
+        _judge_progress(view, seen),
+        _judge_straggler(view, seen),
+        _judge_silence(view, seen),
+        _judge_watermark(view, seen),
+        _judge_source(view, seen),
+        _judge_late_backlog(view),
+        _judge_savepoints(view),
+        _judge_upgrade(view, seen),
+        _judge_erasures(view),
+        judge_asset(view),
+    )
+
+
+def _judge_erasures(view: StreamView) -> Finding | None:
+    # a command sweeps the files after its change
     first = next(iter(view.unswept), None)
     if first is None or view.unfinished is not None:
         return None
     ago = view.now - first.approved_at
     what = f"files may hold people whose erasure was approved {describe_duration(ago)} ago"
     how, command = "resume it, with the same file of people", f"sessionizer carry-out {view.name} {first.operation}"
-    word = HealthWord.WARNING if ago < SWEPT_WITHIN_MS else HealthWord.DEGRADED
+    word = HealthWord.WARNING if ago < HOUR else HealthWord.DEGRADED
     return Finding(Rule.UNSWEPT, word, what, first.approved_at, how, command)
 
 
-def judge_progress(view: StreamView) -> Finding | None:
-    """Judge whether batches keep up with the source."""
-    seen = view.driver
-    if seen is None or seen.desired.state is not DesiredState.RUNNING or seen.state is not State.RUNNING:
+def _judge_progress(view: StreamView, seen: DriverStatus) -> Finding | None:
+    if seen.desired.state is not DesiredState.RUNNING or seen.state is not State.RUNNING:
         return None
-    return _judge_backlog(view) or _judge_lag(view)
+    return _judge_backlog(view) or _judge_lag(view, seen)
 
 
 def _judge_backlog(view: StreamView) -> Finding | None:
@@ -115,15 +111,15 @@ def _judge_backlog(view: StreamView) -> Finding | None:
         return None
     first, last = known[0], known[-1]
     before, behind = first.source_lag or 0, last.source_lag or 0
-    if behind <= GROWN * before or behind <= last.rows:
+    if behind <= 1.2 * before or behind <= last.rows:
         return None
     ago = describe_duration(last.at - first.at)
     what = f"it falls behind: {count_text(before, 'event')} behind {ago} ago, {behind:,} now"
     return Finding(Rule.FALLING_BEHIND, HealthWord.DEGRADED, what, first.at, _MORE)
 
 
-def _judge_lag(view: StreamView) -> Finding | None:
-    lag = _lag_beyond_limit(view)
+def _judge_lag(view: StreamView, seen: DriverStatus) -> Finding | None:
+    lag = _lag_beyond_limit(view, seen)
     if lag is None or _is_old_data(view):
         return None
     behind = f"its watermark is {describe_duration(lag)} behind the clock"
@@ -138,13 +134,13 @@ def _judge_lag(view: StreamView) -> Finding | None:
     return Finding(Rule.LAGGING, HealthWord.DEGRADED, behind, None, _MORE)
 
 
-def judge_silence(view: StreamView) -> Finding | None:
+def _judge_silence(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge whether a stream that should run has worked lately, whatever keeps it from that.
 
     Users know already why it does not if it was given up, or waits for a cause that they were told of.
     """
-    seen, record = view.driver, view.supervision
-    if seen is None or view.looks is None or seen.desired.state is not DesiredState.RUNNING or view.is_drained:
+    record = view.supervision
+    if view.looks is None or seen.desired.state is not DesiredState.RUNNING or view.is_drained:
         return None
     if view.unfinished is not None or (record is not None and (record.waiting_told or record.given_up)):
         return None
@@ -153,16 +149,15 @@ def judge_silence(view: StreamView) -> Finding | None:
     since = max(view.looks.worked_at, worked_at, seen.desired.at)
     if view.now - since <= view.limits.idle_limit_ms:
         return None
-    cause, status = judge_driver(view), f"run `sessionizer status {view.name}` to see what it is doing"
+    cause, status = judge_driver(view, seen), f"run `sessionizer status {view.name}` to see what it is doing"
     what, how = f"no progress for {describe_duration(view.now - since)}", cause.remedy if cause else ""
     return Finding(Rule.STALE, HealthWord.DEGRADED, what, since, how or status)
 
 
-def judge_straggler(view: StreamView) -> Finding | None:
+def _judge_straggler(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge a key group, key or partition that holds up the batches. It may be over with the next ones."""
-    seen = view.driver
-    straggler = seen.heartbeat.straggler if seen is not None and seen.heartbeat is not None else None
-    if seen is None or straggler is None or seen.state is not State.RUNNING:
+    straggler = seen.heartbeat.straggler if seen.heartbeat is not None else None
+    if straggler is None or seen.state is not State.RUNNING:
         return None
     lasts = view.now - straggler.since > TOLD_AFTER_MS
     word = HealthWord.DEGRADED if lasts else HealthWord.WARNING
@@ -171,32 +166,30 @@ def judge_straggler(view: StreamView) -> Finding | None:
     return Finding(Rule.STRAGGLER, word, what, straggler.since, remedy)
 
 
-def judge_source(view: StreamView) -> Finding | None:
+def _judge_source(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Judge what the source brings: old events, refused rows, late rows. A quiet source is healthy."""
-    seen = view.driver
-    if seen is None or seen.state not in {State.RUNNING, State.IDLE}:
+    if seen.state not in {State.RUNNING, State.IDLE}:
         return None
     rows = sum(sample.rows for sample in view.samples)
     refused, late = sum(sample.refused for sample in view.samples), sum(sample.late for sample in view.samples)
-    if rows >= JUDGED_ROWS and refused >= REFUSED_SHARE * rows:
+    if rows >= JUDGED_ROWS and refused >= 0.1 * rows:
         what = f"{refused:,} of {rows:,} rows were refused in the last {_span(view.samples)}"
         how = f"`sessionizer tables {view.name}` shows the table quarantine, which has each reason"
         return Finding(Rule.ROWS_REFUSED, HealthWord.DEGRADED, what, what_to_do=how)
-    if rows >= JUDGED_ROWS and late >= LATE_SHARE * rows:
+    if rows >= JUDGED_ROWS and late >= 0.5 * rows:
         what = f"{late:,} of {rows:,} rows came late in the last {_span(view.samples)}"
         how = "see rules.watermark_delay, and whether a producer sends old data"
         return Finding(Rule.ROWS_LATE, HealthWord.DEGRADED, what, what_to_do=how)
-    lag = _lag_beyond_limit(view)
+    lag = _lag_beyond_limit(view, seen)
     if seen.state is State.RUNNING and lag is not None and _is_old_data(view):
         what = f"the source delivers old events: its watermark is {describe_duration(lag)} behind, and processing waits"
         return Finding(Rule.OLD_EVENTS, HealthWord.WARNING, what)
     return None
 
 
-def judge_watermark(view: StreamView) -> Finding | None:
-    """Judge whether the watermark moves while rows come."""
-    seen, samples = view.driver, [sample for sample in view.samples if sample.rows]
-    if seen is None or seen.state is not State.RUNNING or view.is_drained:
+def _judge_watermark(view: StreamView, seen: DriverStatus) -> Finding | None:
+    samples = [sample for sample in view.samples if sample.rows]
+    if seen.state is not State.RUNNING or view.is_drained:
         return None
     if len(samples) < 3 or samples[-1].at - samples[0].at < 2 * TREND_MS:  # noqa: PLR2004
         return None
@@ -204,12 +197,12 @@ def judge_watermark(view: StreamView) -> Finding | None:
     if len(marks) > 1 or None in marks:
         return None
     what = f"its watermark has stood still for {describe_duration(samples[-1].at - samples[0].at)}, while rows come"
-    return Finding(Rule.WATERMARK_HALTED, HealthWord.DEGRADED, what, samples[0].at, _HALT)
+    how = "see whether a producer repeats old events, or its clock is behind: no event is newer than those before"
+    return Finding(Rule.WATERMARK_HALTED, HealthWord.DEGRADED, what, samples[0].at, how)
 
 
-def _lag_beyond_limit(view: StreamView) -> int | None:
-    seen = view.driver
-    beat = seen.heartbeat if seen else None
+def _lag_beyond_limit(view: StreamView, seen: DriverStatus) -> int | None:
+    beat = seen.heartbeat
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows or beat.is_drained:
         return None
     lag = beat.watermark_lag_ms
@@ -240,7 +233,7 @@ def _span(samples: Sequence[Sample]) -> str:
     return describe_duration(samples[-1].at - samples[0].at + MINUTE)
 
 
-def judge_late_backlog(view: StreamView) -> Finding | None:
+def _judge_late_backlog(view: StreamView) -> Finding | None:
     """Judge whether too many rows of the first batches came late: the backlog is not in the order of time."""
     if view.late_backlog is None:
         return None
@@ -248,8 +241,7 @@ def judge_late_backlog(view: StreamView) -> Finding | None:
     return Finding(Rule.LATE_BACKLOG, HealthWord.DEGRADED, view.late_backlog, what_to_do=how)
 
 
-def judge_disk(view: StreamView) -> Finding | None:
-    """Judge the room on the disks that can be seen from here."""
+def _judge_disk(view: StreamView) -> Finding | None:
     free = view.free_bytes
     if free is None or free >= LOW_ROOM:
         return None
@@ -258,7 +250,7 @@ def judge_disk(view: StreamView) -> Finding | None:
     return Finding(rule, word, f"{free // 2**20:,} MiB are left on the disk of {view.disk}", what_to_do=how)
 
 
-def judge_canary(view: StreamView) -> Finding | None:
+def _judge_canary(view: StreamView) -> Finding | None:
     """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user.
 
     A drained lineage makes no more batches, so its canary never ends.
@@ -274,25 +266,24 @@ def judge_canary(view: StreamView) -> Finding | None:
     return Finding(Rule.CANARY_FAILED, word, what, canary.decided_at, remedy)
 
 
-def judge_savepoints(view: StreamView) -> Finding | None:
-    """Judge whether scheduled savepoints are made, while batches come."""
+def _judge_savepoints(view: StreamView) -> Finding | None:
     every, last = view.save_every_ms, view.saved_at or view.history_since
     if every is None or last is None or not any(sample.rows for sample in view.samples):
         return None
     age = view.now - last
-    if age <= OVERDUE_FACTOR * every + OVERDUE_SLACK_MS:
+    if age <= 2 * every + 10 * MINUTE:
         return None
     what = f"no savepoint for {describe_duration(age)}, though one is due every {describe_duration(every)}"
     how, save = "see the runs of sessionizer.savepoints in Airflow", f"sessionizer savepoint create {view.name}"
     return Finding(Rule.SAVEPOINT_OVERDUE, HealthWord.DEGRADED, what, last + every, how, f"{save} --why overdue")
 
 
-def judge_upgrade(view: StreamView) -> Finding | None:
+def _judge_upgrade(view: StreamView, seen: DriverStatus) -> Finding | None:
     """Note an upgrade that waits. The stream is healthy meanwhile.
 
     None waits while a command has the stream, which may be that upgrade, and for a stream that a user has stopped.
     """
-    is_wanted = view.driver is not None and view.driver.desired.state is DesiredState.RUNNING
+    is_wanted = seen.desired.state is DesiredState.RUNNING
     if view.waiting is None or view.unfinished is not None or not is_wanted:
         return None
     how = what_follows(view.waiting, view.spec.upgrades, view.now) if view.spec else ""

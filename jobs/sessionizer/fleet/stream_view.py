@@ -218,7 +218,7 @@ class StreamView:
             return True
         if seen.state.is_live:
             return self.paused and seen.launch is not None
-        return self.paused or has_given_up(self) or not self.is_watched
+        return self.paused or has_given_up(self, seen) or not self.is_watched
 
     def _takes_stop(self, seen: DriverStatus) -> bool:
         """Whether a stop changes something: a driver runs, or is wanted by a user or a supervisor."""
@@ -250,7 +250,7 @@ class StreamView:
 
     def _describe_end(self) -> str | None:
         seen = self.driver
-        if seen is None or seen.state not in {State.FAILED, State.VANISHED} or has_given_up(self):
+        if seen is None or seen.state not in {State.FAILED, State.VANISHED} or has_given_up(self, seen):
             return None
         if any(each.rule.part is Part.DRIVER for each in self.health.findings):
             return None

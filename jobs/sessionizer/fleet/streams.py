@@ -91,24 +91,16 @@ def _find_damages(home: StreamHome) -> Iterator[SessionizerError]:
         return
     # with another id its tables would count as another home's
     yield from _failure_of(partial(_require, identity_file(home.control_base), missed=True))
-    for read in _reads(home, record.lineage):
-        yield from _failure_of(read)
-
-
-def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
-    """Yield a function that reads each record of the lineage.
-
-    A file that every lineage has is missed once the lineage has run.
-    """
-    files = home.lineage(lineage)
-    origin = ORIGIN_FILE.of(home, lineage)
+    lineage = record.lineage
+    files, origin = home.lineage(lineage), ORIGIN_FILE.of(home, lineage)
     has_run = any(Store(path).exists() for path in (files.batches, files.open_sessions, origin.path))
+    # a file that every lineage has is missed once the lineage has run
     for file in (CHECKPOINT_FILE.of(home, lineage), SPEC_FILE.of(home, lineage), TYPES_FILE.of(home, lineage)):
-        yield partial(_require, file, missed=has_run)
-    yield DRAINED_FILE.of(home, lineage).require
-    yield lambda: read_excluded_ranges(home, lineage)
-    yield lambda: read_canary(home, lineage)
-    yield origin.require
+        yield from _failure_of(partial(_require, file, missed=has_run))
+    yield from _failure_of(DRAINED_FILE.of(home, lineage).require)
+    yield from _failure_of(lambda: read_excluded_ranges(home, lineage))
+    yield from _failure_of(lambda: read_canary(home, lineage))
+    yield from _failure_of(origin.require)
 
 
 def _require(file: RecordFile[Any], *, missed: bool) -> None:
@@ -144,7 +136,7 @@ def all_streams(
         yield _isolate(name, partial(_view_files, name, files, platform, load, read))
     for home in stream_homes(platform):
         if home.name not in named:
-            yield _isolate(home.name, partial(view_home, home))
+            yield _isolate(home.name, partial(_view_home, home))
 
 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
@@ -157,7 +149,7 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     named = [file for file in files if file.stem == name]
     if named:
         return _isolate(name, partial(_view_files, name, named, platform, load_stream, read_records))
-    view = _isolate(name, lambda: view_home(StreamHome.of(platform, name)))
+    view = _isolate(name, lambda: _view_home(StreamHome.of(platform, name)))
     if not view.is_listed:
         raise UnknownStream(name, {file.stem for file in files})
     return view
@@ -174,7 +166,7 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
         home = StreamHome.of(platform, name)
         if not Store(home.control).exists():
             raise
-        return _isolate(name, partial(view_home, home))
+        return _isolate(name, partial(_view_home, home))
 
 
 def _isolate(name: str, view: Callable[[], StreamView]) -> StreamView:
@@ -222,8 +214,8 @@ def _view_files(
             return _view_problem(name, unseen)
 
 
-def view_home(home: StreamHome) -> StreamView:
-    """Return the stream that has a home, and no file here. Raises ControlUnreachable."""
+def _view_home(home: StreamHome) -> StreamView:
+    """Return the stream that has a home, and no file here."""
     is_watched = bool(has_watched_spec(home.name, WATCH_FILE.of(home).read()))
     return _observe(home, StreamView(name=home.name, home=home, specified=is_watched))
 

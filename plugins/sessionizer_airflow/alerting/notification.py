@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -34,54 +34,42 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.project import Project
 
 log = logging.getLogger(__name__)
-
-
 CLASS: Final = "SESSIONIZER_NOTIFIER"
 ARGUMENTS: Final = "SESSIONIZER_NOTIFIER_ARGUMENTS"
 PATIENCE_SECONDS: Final = 30.0
 """Timeout of a notification, because a service that does not answer must not keep the triggerer from watching."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notification:
-    """Import ``path`` of a notifier, and the keyword ``arguments`` to make it with.
+def make_notifier(environment: Mapping[str, str] = os.environ) -> BaseNotifier | None:
+    """Make the notifier that the environment names, None if it names none. Each alert gets a new one.
 
-    Each alert gets a new notifier, and is that notifier's context.
+    Raises InvalidSpec: the path names none, or the arguments are not a JSON object.
     """
-
-    path: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Notification | None:
-        """Read the notifier from the environment. Return None if it names none.
-
-        Raises InvalidSpec: the arguments are not a JSON object.
-        """
-        path = environment.get(CLASS)
-        return cls(path=path, arguments=_arguments(environment.get(ARGUMENTS, "{}"))) if path else None
-
-    def notifier(self) -> BaseNotifier:
-        """Make a new notifier.
-
-        Raises InvalidSpec: the path names none.
-        """
-        module, _, name = self.path.rpartition(".")
-        try:
-            kind = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise InvalidSpec(CLASS, self.path, f"the import path of a notifier ({error})") from error
-        if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
-            raise InvalidSpec(CLASS, self.path, "the import path of a subclass of airflow.sdk.BaseNotifier")
-        return kind(**self.arguments)
+    path = environment.get(CLASS)
+    if not path:
+        return None
+    try:
+        arguments = json.loads(environment.get(ARGUMENTS, "{}"))
+    except ValueError as error:
+        raise InvalidSpec(ARGUMENTS, Verbatim("(hidden)"), f"a JSON object ({error})") from error
+    if not isinstance(arguments, dict):
+        raise InvalidSpec(ARGUMENTS, Verbatim("(hidden)"), "a JSON object")
+    module, _, name = path.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidSpec(CLASS, path, f"the import path of a notifier ({error})") from error
+    if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
+        raise InvalidSpec(CLASS, path, "the import path of a subclass of airflow.sdk.BaseNotifier")
+    return kind(**arguments)
 
 
 def notify(alert: Alert, say: Callable[[str], None]) -> None:
     """Send the alert from a worker. Never raises, because a failed notification must not stop the stream."""
     try:
         alert = note_alert(alert)
-        if (notification := Notification.from_environment()) is not None:
-            _send(notification.notifier(), alert)
+        if (notifier := make_notifier()) is not None:
+            _send(notifier, alert)
     except Exception as error:  # noqa: BLE001 - notifiers are other people's code
         say(redact(f"no notification could be sent: {type(error).__name__}: {error}"))
 
@@ -91,19 +79,19 @@ def send_test(alert: Alert) -> str | None:
 
     Raises InvalidSpec, and whatever the notifier raises.
     """
-    notification = Notification.from_environment()
-    if notification is None:
+    notifier = make_notifier()
+    if notifier is None:
         return None
-    _send(notification.notifier(), note_alert(alert))
-    return notification.path
+    _send(notifier, note_alert(alert))
+    return os.environ[CLASS]
 
 
 async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
     """Send the alert from the triggerer, without delaying its other triggers. Never raises."""
     try:
         alert = await asyncio.to_thread(note_alert, alert)
-        if (notification := Notification.from_environment()) is not None:
-            await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)
+        if (notifier := make_notifier()) is not None:
+            await asyncio.wait_for(_send_async(notifier, alert), PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - as above
         say(redact(f"no notification could be sent: {type(error).__name__}: {error}"))
 
@@ -131,16 +119,6 @@ async def _await(notifier: BaseNotifier, alert: Alert) -> None:
 def _is_asynchronous(notifier: BaseNotifier) -> bool:
     """Whether the notifier can only be awaited. Many notifiers can be sent either way."""
     return type(notifier).notify is BaseNotifier.notify
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text)
-    except ValueError as error:
-        raise InvalidSpec(ARGUMENTS, Verbatim("(hidden)"), f"a JSON object ({error})") from error
-    if not isinstance(arguments, dict):
-        raise InvalidSpec(ARGUMENTS, Verbatim("(hidden)"), "a JSON object")
-    return arguments
 
 
 def note_alert(alert: Alert) -> Alert:
@@ -184,15 +162,6 @@ class WatchBegins(BaseDeadlineReference):
         return datetime.now(UTC)
 
 
-QUEUED_WITHIN: Final = timedelta(seconds=10)
-"""Longest time between making and queueing a run.
-
-A run that is queued later was cleared: its watch begins anew, but its deadline does not move.
-"""
-
-UNFINISHED: Final = frozenset({"queued", "running"})
-
-
 def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> DeadlineAlert:
     """Alert users when a run of ``supervise`` takes longer than ``limit``: its watch and a grace.
 
@@ -211,7 +180,8 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
     """Alert users of an overdue watch. Airflow calls this when the deadline has passed."""
     made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
     queued_at = context["dag_run"].get("queued_at")
-    if queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + QUEUED_WITHIN:
+    # A run that is queued later was cleared: its watch begins anew, but its deadline does not move.
+    if queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + timedelta(seconds=10):
         return
     seen = read_status(StreamHome.of(Path(platform_home), stream), epoch_ms(), read_configured_timeouts())
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
@@ -222,7 +192,7 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
 
 def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: DriverStatus) -> Alert | None:
     """Make the alert. Return None if the run has ended meanwhile, or the desired state of the stream is not RUNNING."""
-    if run.get("state") not in UNFINISHED or seen.desired.state is not DesiredState.RUNNING:
+    if run.get("state") not in {"queued", "running"} or seen.desired.state is not DesiredState.RUNNING:
         return None
     reason = f"run {run.get('dag_run_id')} should have ended, and the stream itself is {seen.state}"
     what_to_do = (

@@ -62,7 +62,7 @@ def compaction_dag(wiring: Wiring, platform: str) -> DAG:
         due = StreamsTask(task_id="find_due", look=lambda say, _: streams_due_for_compaction(project, say), **RETRY)
         CompactTables.partial(
             task_id="compact",
-            map_index_template="{{ task.stream }}",
+            map_index_template=LABEL,
             project=project,
             pool=wiring.pool,
             execution_timeout=timedelta(hours=6),
@@ -160,9 +160,6 @@ def upgrade_list_dag(wiring: Wiring, platform: str) -> DAG:
             project=project,
             settings=wiring.approval,
             listed=waiting.output,
-            # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
-            retries=3,
-            retry_delay=timedelta(seconds=10),
         )
         begin = TriggerDagRunOperator(
             task_id="begin", trigger_dag_id=f"{platform}.maintenance", logical_date=None, **RETRY
@@ -279,6 +276,7 @@ def erase_dag(wiring: Wiring, platform: str, settings: ErasureSettings) -> DAG:
             look=lambda say, _: forms_of_erasures(project, wiring.stream_names, settings, say),
             **retry,
         )
+        # The remedy must be the last line of the log, so its callback is last.
         told: dict[str, Any] = {
             "on_failure_callback": [tell_of_failure, say_what_to_do],
             "map_index_template": TEMPLATE,
@@ -290,9 +288,6 @@ def erase_dag(wiring: Wiring, platform: str, settings: ErasureSettings) -> DAG:
             settings=approval,
             forms=due.output,
             trigger_rule="all_done",  # a stream without a plan must not hold up the others
-            # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
-            retries=3,
-            retry_delay=timedelta(seconds=10),
         )
         plan >> approve
         CarryOut.partial(
@@ -300,7 +295,6 @@ def erase_dag(wiring: Wiring, platform: str, settings: ErasureSettings) -> DAG:
             approval="approve",
             settings=wiring.supervision,
             outlets=[REWRITTEN],  # Airflow gives a mapped task the outlets that are named here, not its own
-            # The remedy must be the last line of the log, so its callback is last.
             **told,
             **{**job, "execution_timeout": timedelta(hours=6)},
             **SOON,

@@ -97,18 +97,10 @@ def job_options(wiring: Wiring) -> dict[str, Any]:
 
 def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:
     """Add the tasks that plan the change of the form, have it approved, and carry it out."""
-    project, job = wiring.project, job_options(wiring)
+    job = job_options(wiring)
     told: dict[str, Any] = {"on_failure_callback": [tell_of_scheduled_failure, say_what_to_do]}
     plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **told, **job)
-    approve = ApprovePlan(
-        # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
-        task_id="approve",
-        project=project,
-        settings=wiring.approval,
-        retries=3,
-        retry_delay=timedelta(seconds=10),
-        **told,
-    )
+    approve = ApprovePlan(task_id="approve", project=wiring.project, settings=wiring.approval, **told)
     carry_out = CarryOut(
         task_id=CARRY_OUT,
         approval="approve",

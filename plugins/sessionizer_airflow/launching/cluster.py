@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 from sessionizer.causes.table import CAUSES
@@ -24,6 +23,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import has_own_python, jar_folder
 from sessionizer.stream_spec.spec_folder import read_spec_file
+from sessionizer_airflow.internals import built_command
 from sessionizer_airflow.launching.local import (
     DriverObservation,
     DriverTraces,
@@ -37,32 +37,25 @@ from sessionizer_airflow.launching.spark_submit import (
     DRIVER_VARIABLES,
     DriverCall,
     Manager,
-    SparkJob,
     SparkTarget,
     manager_of,
     store_variables,
-    submit_command,
     submitter_environment,
 )
-from sessionizer_airflow.launching.yarn import ResourceManager, YarnManager
+from sessionizer_airflow.launching.yarn import YarnManager
 from sessionizer_airflow.project import Project
 
 ANSWER_LIMIT_SECONDS = 60.0
 """Timeout of a manager's program. It is a JVM that takes seconds to start, and retries on its own."""
 DEATH_LIMIT_SECONDS = 90.0
 """Longest wait for a killed driver to end. Kubernetes grants a pod 30 s, YARN is quicker."""
-LOOK_AGAIN_SECONDS = 3.0
-SUBMIT_AND_NOTE_THE_EXIT = '"$@"; echo $? >"$0"'
 
 
 class ClusterManager(Protocol):
     """Interface to the differences between clusters."""
 
     def submission(self, uid: str) -> str:
-        """Return the name under which the manager knows driver ``uid``.
-
-        It is made from the uid, and thus known before the driver is submitted.
-        """
+        """Return the name under which the manager knows driver ``uid``, known before the driver is submitted."""
 
     def settings(self, submission: str) -> dict[str, str]:
         """Return the Spark settings that give the driver this name and let spark-submit end after the submission.
@@ -104,8 +97,8 @@ class ClusterLauncher:
         log = home.driver_log(call.uid)
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), master=self.master, submission=submission)
         LAUNCH_FILE.of(home).write(launch)
-        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.submission(call.uid)), *command]
-        launch = launch.add_process(start_detached(noting, Path(launch.log), environment))
+        noting_the_exit = ["/bin/sh", "-c", '"$@"; echo $? >"$0"', str(home.submission(call.uid)), *command]
+        launch = launch.add_process(start_detached(noting_the_exit, log, environment))
         LAUNCH_FILE.of(home).write(launch)
         return launch
 
@@ -131,7 +124,7 @@ class ClusterLauncher:
         while self.manager.look_for(submission).alive:
             if time.monotonic() > deadline:
                 raise DriverWouldNotEnd(submission)
-            time.sleep(LOOK_AGAIN_SECONDS)
+            time.sleep(3)
 
     def _submission(self, traces: DriverTraces) -> str:
         recorded = traces.launch.submission if traces.launch else None
@@ -274,15 +267,12 @@ class ConnectionLauncher:
         ``release``: the environment of the driver, None for the default one.
         """
         environment = os.environ if release is None else release.environment(os.environ)
-        job = SparkJob(
-            name=f"{call.stream}.driver",
-            application=self.project.application,
-            arguments=call.argv(),
-            jars=self.project.jars if release is None else jar_folder(environment),
-            archive=self.project.archive,
-            settings=settings or {},
-        )
-        return submit_command(job, self.connection, environment)
+        jars = self.project.jars if release is None else jar_folder(environment)
+        target = SparkTarget.of(self.connection)
+        options = target.options(jars, self.project.archive, environment)
+        options["conf"] |= settings or {}
+        application = target.address(self.project.application)
+        return built_command(self.connection, f"{call.stream}.driver", application, call.argv(), options)
 
     def _launcher_of(self, traces: DriverTraces) -> ClusterLauncher | LocalLauncher:
         launch = traces.launch
@@ -291,9 +281,7 @@ class ConnectionLauncher:
         return self._cluster(launch.master, launch.submission.partition(":")[0])
 
     def _cluster(self, master: str, namespace: str | None) -> ClusterLauncher:
-        return ClusterLauncher(self._manager(master, namespace), master, self.command)
-
-    def _manager(self, master: str, namespace: str | None) -> ClusterManager:
+        target, manager = SparkTarget.of(self.connection), None
         if manager_of(master) is Manager.KUBERNETES:
-            return KubernetesManager(master, namespace, SparkTarget.of(self.connection).binary)
-        return YarnManager(ResourceManager.of(SparkTarget.of(self.connection).resource_manager))
+            manager = KubernetesManager(master, namespace, target.binary)
+        return ClusterLauncher(manager or YarnManager.of(target.resource_manager), master, self.command)

@@ -32,6 +32,11 @@ class DriverTraces:
     launch: LaunchRecord | None = None
     processes: tuple[ProcessIdentity, ...] = ()
 
+    @property
+    def is_in_cluster(self) -> bool:
+        """Whether it was submitted to a cluster from here."""
+        return self.launch is not None and self.launch.submission is not None
+
 
 @dataclass(frozen=True)
 class DriverObservation:
@@ -46,9 +51,9 @@ class DriverObservation:
 
 
 def cause_of_exit(codes: Iterable[str]) -> Cause | None:
-    """Return the cause of a driver's end without exit record, by the exit ``codes`` that a cluster reports.
+    """Return the cause of a driver's end without exit record, by the exit ``codes`` of a cluster. None if unknown.
 
-    None means that any cause is possible. A driver that does not see our home cannot write an exit record.
+    A driver that does not see our home cannot write an exit record.
     """
     return CAUSES[HomeNotShared.__name__] if str(HomeNotShared.exit_code) in codes else None
 
@@ -108,10 +113,6 @@ def start_detached(command: list[str], log: Path, environment: Mapping[str, str]
     return identify(started.pid) or ProcessIdentity(started.pid, None, os.uname().nodename)
 
 
-DEATH_LIMIT_SECONDS = 20.0
-"""Longest wait for a killed process to end. It may be stuck in the kernel for a while (a slow disk)."""
-
-
 @dataclass(frozen=True)
 class LocalLauncher:
     """Launcher that runs a driver in a session of its own, so that no signal, terminal or end of ours reaches it.
@@ -131,13 +132,14 @@ class LocalLauncher:
         home.prepare()
         home.prepare_own()
         python = None if self.release is None else str(self.release.python)
-        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)), python=python)
+        log = home.driver_log(call.uid)
+        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), python=python)
         LAUNCH_FILE.of(home).write(launch)
         named = list_named_variables(home, call.folders.streams)
         given = os.environ if self.release is None else self.release.environment(os.environ)
         environment = {**job_environment(given, named), **self.variables, LOG_VARIABLE: launch.log}
         environment |= scratch_environment(environment)
-        launch = launch.add_process(start_detached(command, Path(launch.log), environment))
+        launch = launch.add_process(start_detached(command, log, environment))
         LAUNCH_FILE.of(home).write(launch)
         return launch
 
@@ -154,6 +156,10 @@ class LocalLauncher:
         """See ``Launcher.end_by_force``."""
         for process in traces.processes:
             end_process(process)
+
+
+DEATH_LIMIT_SECONDS = 20.0
+"""Longest wait for a killed process to end. It may be stuck in the kernel for a while (a slow disk)."""
 
 
 def end_process(process: ProcessIdentity) -> None:

@@ -8,7 +8,7 @@ variables of an object store.
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Self
@@ -27,7 +27,7 @@ from sessionizer.launch.driver_environment import (
     launch_settings,
 )
 from sessionizer.launch.installation import PackageArchive, driver_python, has_own_python
-from sessionizer_airflow.internals import built_command, resolve_connection
+from sessionizer_airflow.internals import resolve_connection
 from sessionizer_airflow.project import Folders
 
 CONNECTION = "spark_default"
@@ -46,15 +46,11 @@ class Manager(StrEnum):
 
 DRIVER_VARIABLES: Final = {Manager.YARN: "spark.yarn.appMasterEnv.", Manager.KUBERNETES: "spark.kubernetes.driverEnv."}
 """Beginning of Spark's setting for a variable of a driver, by the manager that runs it."""
-COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
-"""Managers for which the provider copies environment variables into settings: their machines may lack our Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkTarget:
-    """The ``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``.
-
-    ``binary`` is the program that submits.
+    """The place where a connection has Spark run. ``binary`` is the program that submits.
 
     ``resource_manager``: URLs of YARN's ResourceManager, separated by commas. None if Hadoop's configuration has them.
     """
@@ -71,7 +67,7 @@ class SparkTarget:
         """Return the target that the provider's hook makes of ``connection``.
 
         Raises SparkConnectionMissing: the hook itself would fall back to YARN silently.
-        Raises UnusableConnection: no such master or deploy mode.
+        Raises UnusableConnection: Spark cannot run Python drivers like that, or we could not find them again.
         """
         found = resolve_connection(connection)
         manager = manager_of(found["master"])
@@ -85,22 +81,18 @@ class SparkTarget:
             binary=found["spark_binary"],
             resource_manager=found["resource_manager"],
         )
-        target.require_runnable(connection)
+        if target.deploy_mode not in {None, "client", "cluster"}:
+            raise UnusableConnection(connection, "deploy-mode", target.deploy_mode, "client or cluster")
+        if target.is_in_cluster and manager in {Manager.LOCAL, Manager.STANDALONE}:
+            raise UnusableConnection(connection, "deploy-mode", "cluster", f"client, for Python on {target.master}")
+        if target.is_in_cluster and manager is Manager.KUBERNETES and not target.namespace:
+            raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
         return target
 
     @property
     def is_in_cluster(self) -> bool:
         """Whether the driver is run by the cluster, not by a process of this machine."""
         return self.deploy_mode == "cluster"
-
-    def require_runnable(self, connection: str) -> None:
-        """Raise UnusableConnection if Spark cannot run Python drivers like that, or we could not find them again."""
-        if self.deploy_mode not in {None, "client", "cluster"}:
-            raise UnusableConnection(connection, "deploy-mode", self.deploy_mode, "client or cluster")
-        if self.is_in_cluster and self.manager in {Manager.LOCAL, Manager.STANDALONE}:
-            raise UnusableConnection(connection, "deploy-mode", "cluster", f"client, for Python on {self.master}")
-        if self.is_in_cluster and self.manager is Manager.KUBERNETES and not self.namespace:
-            raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
 
     @property
     def hands_on(self) -> bool:
@@ -115,8 +107,9 @@ class SparkTarget:
         A driver on this machine uses the Python of drivers, a driver elsewhere its own. YARN and a standalone master
         are given the package as its ``archive``. On Kubernetes each named path must exist in the image.
         """
-        has_python = self.is_in_cluster or self.manager in COPIES_VARIABLES
-        python = None if has_python else python_variables(environment)
+        # For these the provider copies variables into settings, and the machines of a cluster may lack our Python.
+        copies_variables = self.manager in {Manager.YARN, Manager.KUBERNETES}
+        python = None if self.is_in_cluster or copies_variables else python_variables(environment)
         # Every option is set, because a task may have options of another connection.
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
         # Drivers with a Python environment of their own find the package there.
@@ -130,10 +123,7 @@ class SparkTarget:
         return {**found, "conf": {**locale, **by_path}}
 
     def address(self, file: Path) -> str:
-        """Return the name of a file for spark-submit.
-
-        On Kubernetes the pod must have the file already, because nothing can be copied there.
-        """
+        """Return the name of a file for spark-submit. A pod must have the file already: nothing can be copied there."""
         return f"local://{file}" if self.is_in_cluster and self.manager is Manager.KUBERNETES else str(file)
 
 
@@ -142,8 +132,11 @@ def python_variables(environment: Mapping[str, str]) -> dict[str, str]:
     python = driver_python(environment)
     if not has_own_python(environment):
         return {"PYSPARK_PYTHON": python}
-    programs = os.pathsep.join([str(Path(python).parent), environment.get("PATH", os.defpath)])
-    return {"PYSPARK_PYTHON": python, "PATH": programs}
+    return {"PYSPARK_PYTHON": python, "PATH": _path_with(python, environment)}
+
+
+def _path_with(python: str, environment: Mapping[str, str]) -> str:
+    return os.pathsep.join([str(Path(python).parent), environment.get("PATH", os.defpath)])
 
 
 def manager_of(master: str) -> Manager | None:
@@ -207,39 +200,6 @@ def store_variables(target: SparkTarget, environment: Mapping[str, str] = os.env
 
 CREDENTIAL_PREFIXES = ("AIRFLOW_", "_AIRFLOW", "__AIRFLOW")
 PYTHONPATH = "PYTHONPATH"
-OUR_PROGRAMS = str(Path(sys.executable).parent)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparkJob:
-    """Python ``application`` with its ``arguments``, the folder of ``jars`` and the package that it needs.
-
-    ``settings`` are Spark's. ``archive`` is the package for clusters that copy it to their machines.
-    """
-
-    name: str
-    application: Path
-    arguments: tuple[str, ...]
-    jars: Path
-    archive: PackageArchive
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
-def submit_command(
-    job: SparkJob, connection: str = CONNECTION, environment: Mapping[str, str] = os.environ
-) -> list[str]:
-    """Return the argument vector that starts ``job`` on the master that ``connection`` names.
-
-    ``environment`` names the Python of the job. It is no field of the job, because a task keeps its job, and may be
-    printed.
-
-    Raises SparkConnectionMissing: Airflow does not know the connection.
-    Raises UnusableConnection: it names a place where jobs cannot run.
-    """
-    target = SparkTarget.of(connection)
-    options = target.options(job.jars, job.archive, environment)
-    options["conf"] |= job.settings
-    return built_command(connection, job.name, target.address(job.application), job.arguments, options)
 
 
 def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
@@ -249,9 +209,8 @@ def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -
     the PATH.
     """
     python = driver_python(environment)
-    path = os.pathsep.join([str(Path(python).parent), environment.get("PATH", os.defpath)])
     given = {**DRIVER_MEMORY, **driver_environment(environment, named)}
-    return {**given, **LOCALE_VARIABLES, "PATH": path, "PYSPARK_PYTHON": python}
+    return {**given, **LOCALE_VARIABLES, "PATH": _path_with(python, environment), "PYSPARK_PYTHON": python}
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -260,7 +219,7 @@ def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:
     The site's own programs come first, because our Python is not the cluster's. PYTHONPATH is removed, because YARN
     would pass it on, before all packages that a job brings along.
     """
-    path = os.pathsep.join([environment.get("PATH", os.defpath), OUR_PROGRAMS])
+    path = os.pathsep.join([environment.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     kept = {name: value for name, value in environment.items() if not name.startswith(CREDENTIAL_PREFIXES)}
     kept.pop(PYTHONPATH, None)
     return {**kept, **LOCALE_VARIABLES, "PATH": path}

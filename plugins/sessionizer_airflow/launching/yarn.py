@@ -22,9 +22,6 @@ from sessionizer.redaction import redact_and_cut
 from sessionizer_airflow.launching.local import DriverObservation, cause_of_exit
 from sessionizer_airflow.launching.spark_submit import DRIVER_VARIABLES, Manager
 
-FOLDERS: Final = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
-"""Environment variables that name the folder of a cluster's configuration, as spark-submit reads them."""
-FILE: Final = "yarn-site.xml"
 PREFIX: Final = "yarn.resourcemanager"
 REFERENCE: Final = re.compile(r"\$\{([\w.-]+)\}")
 NESTED: Final = 20
@@ -33,14 +30,11 @@ NESTED: Final = 20
 
 def yarn_settings(environment: Mapping[str, str]) -> dict[str, str] | None:
     """Read ``yarn-site.xml``. Return None if no variable leads to a readable one."""
-    for variable in FOLDERS:
-        folder = environment.get(variable)
-        if folder:
-            try:
-                return read_settings((Path(folder) / FILE).read_text())
-            except (OSError, ElementTree.ParseError):
-                return None
-    return None
+    folder = environment.get("YARN_CONF_DIR") or environment.get("HADOOP_CONF_DIR")  # as spark-submit reads them
+    try:
+        return read_settings((Path(folder) / "yarn-site.xml").read_text()) if folder else None
+    except (OSError, ElementTree.ParseError):
+        return None
 
 
 def read_settings(text: str) -> dict[str, str]:
@@ -54,23 +48,18 @@ def read_settings(text: str) -> dict[str, str]:
 
 
 def web_addresses(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the URLs at which the ResourceManager answers.
-
-    For a highly available ResourceManager these are all of them, because any may be active.
-    """
+    """Return the URLs of the ResourceManager, of a highly available one all of them, because any may be active."""
     secure = settings.get("yarn.http.policy") == "HTTPS_ONLY"
     scheme, name, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
     suffixes = [""]
     if settings.get(f"{PREFIX}.ha.enabled") == "true":
         suffixes = [f".{one.strip()}" for one in settings.get(f"{PREFIX}.ha.rm-ids", "").split(",") if one.strip()]
-    return tuple(f"{scheme}://{_address(settings, name, port, suffix)}" for suffix in suffixes)
-
-
-def _address(settings: Mapping[str, str], name: str, port: int, suffix: str) -> str:
-    said = resolve_setting(settings, f"{PREFIX}.{name}{suffix}")
-    if said is not None:
-        return said
-    return f"{resolve_setting(settings, f'{PREFIX}.hostname{suffix}') or '0.0.0.0'}:{port}"  # noqa: S104 - Hadoop's default
+    addresses = (
+        resolve_setting(settings, f"{PREFIX}.{name}{suffix}")
+        or f"{resolve_setting(settings, f'{PREFIX}.hostname{suffix}') or '0.0.0.0'}:{port}"  # noqa: S104 - Hadoop's default
+        for suffix in suffixes
+    )
+    return tuple(f"{scheme}://{address}" for address in addresses)
 
 
 def resolve_setting(settings: Mapping[str, str], name: str) -> str | None:
@@ -100,61 +89,6 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
-
-
-@dataclass(frozen=True)
-class ResourceManager:
-    """YARN's ResourceManager, asked at each of its ``addresses`` (URLs) in turn until the active one answers."""
-
-    addresses: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> Self:
-        """Make it from the addresses ``given`` (separated by commas), else from Hadoop's configuration.
-
-        It has no addresses if there is neither.
-        """
-        if given:
-            return cls(tuple(one.strip().rstrip("/") for one in given.split(",") if one.strip()))
-        settings = yarn_settings(environment)
-        return cls(web_addresses(settings) if settings is not None else ())
-
-    def require_known(self) -> None:
-        """Raise ResourceManagerUnknown if there is no address."""
-        if not self.addresses:
-            raise ResourceManagerUnknown
-
-    def applications(self, tag: str) -> list[dict[str, Any]]:
-        """List all applications that bear ``tag``, also ended ones, as YARN describes them.
-
-        Raises ClusterUnreachable.
-        """
-        query = urllib.parse.urlencode({"applicationTags": tag, "deSelects": "resourceRequests"})
-        answer = self._asked("GET", f"{CLUSTER}/apps?{query}")
-        return (answer.get("apps") or {}).get("app") or []
-
-    def kill(self, application: str) -> None:
-        """Ask YARN to kill the application. An application that has ended is no error. Raises ClusterUnreachable."""
-        # Without security YARN needs only a user name: the one under which spark-submit has submitted.
-        user = urllib.parse.urlencode({"user.name": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()})
-        self._asked("PUT", f"{CLUSTER}/apps/{urllib.parse.quote(application)}/state?{user}", {"state": "KILLED"})
-
-    def _asked(self, verb: str, path: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
-        refused: list[str] = []
-        for address in self.addresses:
-            try:
-                _require_active(address)
-                found: dict[str, Any] = json.loads(request_url(verb, address + path, body))
-            except _NotActive as error:
-                refused.append(f"{address} {error}")
-            except (ValueError, LookupError, TypeError):
-                refused.append(f"{address} answers nothing that a ResourceManager would")
-            else:
-                return found
-        if not refused:
-            raise ClusterUnreachable(("yarn",), str(ResourceManagerUnknown()))
-        # the command by which a user can ask
-        raise ClusterUnreachable(("curl", "-X", verb, self.addresses[0] + path), "; ".join(refused))
 
 
 class _NotActive(Exception):
@@ -221,45 +155,29 @@ LIVE_STATES: Final = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "R
 DIAGNOSTICS_LIMIT: Final = 300
 """Number of characters of YARN's diagnostics that a message shows."""
 LOG_BYTES: Final = 16 * 1024
-LOG_FILES: Final = ("stderr", "stdout")
 EXIT_CODE: Final = re.compile(r"User application exited with status (\d+)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class YarnApplication:
-    """State of an application in YARN. ``diagnostics`` says why it waits or how it ended.
-
-    ``log``: the address of its driver's log.
-    """
-
-    application: str
-    state: str
-    final_state: str
-    diagnostics: str = ""
-    log: str = ""
-
-    @classmethod
-    def of(cls, described: dict[str, Any]) -> Self:
-        """Parse the ResourceManager's description of an application."""
-        return cls(
-            application=str(described["id"]),
-            state=str(described["state"]),
-            final_state=str(described.get("finalStatus", "")),
-            diagnostics=" ".join(str(described.get("diagnostics") or "").split()),
-            log=str(described.get("amContainerLogs") or ""),
-        )
-
-    @property
-    def lives(self) -> bool:
-        """Whether the application runs, or is going to."""
-        return self.state in LIVE_STATES
 
 
 @dataclass(frozen=True)
 class YarnManager:
-    """Implementation of ``ClusterManager`` for YARN. A submission is a tag: the driver's uid."""
+    """Implementation of ``ClusterManager`` for YARN. A submission is a tag: the driver's uid.
 
-    resource_manager: ResourceManager
+    The ResourceManager is asked at each of its ``addresses`` (URLs) in turn until the active one answers. An
+    application is a document of its web service: ``id``, ``state``, ``finalStatus``, ``diagnostics`` and so on.
+    """
+
+    addresses: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> Self:
+        """Make it from the addresses ``given`` (separated by commas), else from Hadoop's configuration.
+
+        It has no addresses if there is neither.
+        """
+        if given:
+            return cls(tuple(one.strip().rstrip("/") for one in given.split(",") if one.strip()))
+        settings = yarn_settings(environment)
+        return cls(web_addresses(settings) if settings is not None else ())
 
     def submission(self, uid: str) -> str:
         """See ``ClusterManager``."""
@@ -270,7 +188,8 @@ class YarnManager:
 
         Raises ResourceManagerUnknown: there is no ResourceManager to ask for the driver.
         """
-        self.resource_manager.require_known()
+        if not self.addresses:
+            raise ResourceManagerUnknown
         return {
             "spark.yarn.submit.waitAppCompletion": "false",
             "spark.yarn.tags": submission,
@@ -280,39 +199,72 @@ class YarnManager:
 
     def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
-        return combine_applications(self._applications(submission))
+        return combine_applications(self.applications(submission))
 
     def kill(self, submission: str) -> None:
-        """See ``ClusterManager``."""
-        for found in self._applications(submission):
-            if found.lives:
-                self.resource_manager.kill(found.application)
+        """See ``ClusterManager``. An application that has ended meanwhile is no error."""
+        for found in self.applications(submission):
+            if found["state"] in LIVE_STATES:
+                self.kill_application(found["id"])
+
+    def kill_application(self, application: str) -> None:
+        """Ask YARN to kill the application of this id. Raises ClusterUnreachable."""
+        # Without security YARN needs only a user name: the one under which spark-submit has submitted.
+        user = urllib.parse.urlencode({"user.name": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()})
+        self._ask("PUT", f"{CLUSTER}/apps/{urllib.parse.quote(application)}/state?{user}", {"state": "KILLED"})
 
     def last_words(self, submission: str) -> list[str]:
         """Return the end of the driver's log, as long as its node has it or knows its place. See ``ClusterManager``."""
-        for found in self._applications(submission):
-            printed = [fetch_log(found.log, name, LOG_BYTES) for name in LOG_FILES]
+        for found in self.applications(submission):
+            log = str(found.get("amContainerLogs") or "")
+            printed = [fetch_log(log, name, LOG_BYTES) for name in ("stderr", "stdout")]
             if any(printed):
                 return [line for text in printed if text for line in text.splitlines()]
         return []
 
-    def _applications(self, submission: str) -> list[YarnApplication]:
-        return [YarnApplication.of(found) for found in self.resource_manager.applications(submission)]
+    def applications(self, tag: str) -> list[dict[str, Any]]:
+        """List all applications that bear ``tag``, also ended ones. Raises ClusterUnreachable."""
+        query = urllib.parse.urlencode({"applicationTags": tag, "deSelects": "resourceRequests"})
+        answer = self._ask("GET", f"{CLUSTER}/apps?{query}")
+        return (answer.get("apps") or {}).get("app") or []
+
+    def _ask(self, verb: str, path: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
+        refused: list[str] = []
+        for address in self.addresses:
+            try:
+                _require_active(address)
+                found: dict[str, Any] = json.loads(request_url(verb, address + path, body))
+            except _NotActive as error:
+                refused.append(f"{address} {error}")
+            except (ValueError, LookupError, TypeError):
+                refused.append(f"{address} answers nothing that a ResourceManager would")
+            else:
+                return found
+        if not refused:
+            raise ClusterUnreachable(("yarn",), str(ResourceManagerUnknown()))
+        # the command by which a user can ask
+        raise ClusterUnreachable(("curl", "-X", verb, self.addresses[0] + path), "; ".join(refused))
 
 
-def combine_applications(found: list[YarnApplication]) -> DriverObservation:
+def combine_applications(found: list[dict[str, Any]]) -> DriverObservation:
     """Combine the applications of one tag into one observation of the driver."""
     if not found:
         return DriverObservation(alive=False, said="YARN knows no application of it")
-    told = ", ".join(f"{one.application} is {one.state}" + describe_application_end(one) for one in found)
-    queued = any(one.lives for one in found) and not any(one.state == "RUNNING" for one in found)
-    codes = [code for one in found for code in EXIT_CODE.findall(one.diagnostics)]
-    cause = CAUSES["no_resources"] if queued else cause_of_exit(codes)
-    return DriverObservation(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
+    told = ", ".join(f"{one['id']} is {one['state']}{_describe_end(one)}" for one in found)
+    states = {one["state"] for one in found}
+    lives = not LIVE_STATES.isdisjoint(states)
+    codes = [code for one in found for code in EXIT_CODE.findall(_diagnostics(one))]
+    cause = CAUSES["no_resources"] if lives and "RUNNING" not in states else cause_of_exit(codes)
+    return DriverObservation(alive=lives, said=f"YARN says that {told}", cause=cause)
 
 
-def describe_application_end(found: YarnApplication) -> str:
+def _describe_end(found: dict[str, Any]) -> str:
     """Return in words how an application ended, if it did, and why it ended or waits, as far as YARN knows."""
-    final = "" if found.lives or found.final_state == found.state else f" ({found.final_state})"
-    why = "" if found.state == "RUNNING" else redact_and_cut(found.diagnostics, DIAGNOSTICS_LIMIT)
-    return final + (f": {why}" if why else "")
+    state, final = found["state"], found.get("finalStatus", "")
+    ended = "" if state in LIVE_STATES or final == state else f" ({final})"
+    why = "" if state == "RUNNING" else redact_and_cut(_diagnostics(found), DIAGNOSTICS_LIMIT)
+    return ended + (f": {why}" if why else "")
+
+
+def _diagnostics(found: dict[str, Any]) -> str:
+    return " ".join(str(found.get("diagnostics") or "").split())

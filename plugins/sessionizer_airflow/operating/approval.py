@@ -27,7 +27,6 @@ from sessionizer.deployment.differences import Difference, describe_differences,
 from sessionizer.deployment.waiting import Pace, find_waiting
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer.stream_spec.spec_folder import survey_streams
@@ -81,7 +80,8 @@ class ApprovalTask(ApprovalOperator):
             response_timeout=timedelta(milliseconds=settings.patience_ms),
             notifiers=[TellApprovers()],
             assigned_users=[{"id": user, "name": user} for user in settings.approvers] or None,
-            **kwargs,
+            # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
+            **{"retries": 3, "retry_delay": timedelta(seconds=10), **kwargs},
         )
         self.project = project
         self.settings = settings
@@ -122,7 +122,7 @@ class ApprovePlan(ApprovalTask):
         if window is not None and window.opening.approver is not None and plan.request == window.request:
             self.log.info("approved by %s:\n%s", window.opening.approver, plan.text)
             show_label(context, "approved")
-            return self._approve(plan, window.opening.approver)
+            return approve_plan(self.project, plan, window.opening.approver)
         # if the task was cleared, the earlier answer no longer counts
         write_request(self.project.home_of(request.stream), plan)
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
@@ -141,10 +141,7 @@ class ApprovePlan(ApprovalTask):
         _, plan = self._asked(context)
         asker = context["dag_run"].triggering_user_name
         asked = f", asked by {asker}" if asker and asker != by else ""
-        return self._approve(plan, f"{by}{asked}")
-
-    def _approve(self, plan: OperationRecord, by: str) -> str:
-        return approve_plan(self.project.home_of(plan.stream), plan, by)
+        return approve_plan(self.project, plan, f"{by}{asked}")
 
     def _asked(self, context: Context) -> tuple[Request, OperationRecord]:
         try:
@@ -154,10 +151,11 @@ class ApprovePlan(ApprovalTask):
             raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
 
 
-def approve_plan(home: StreamHome, plan: OperationRecord, by: str) -> str:
+def approve_plan(project: Project, plan: OperationRecord, by: str) -> str:
     """Record that ``by`` approved the plan in Airflow, and return the name with that."""
     now, user = epoch_ms(), f"{by}{IN_AIRFLOW}"
-    write_request(home, replace(plan, step=OperationStage.APPROVED, by=user, begun_at=now, step_at=now))
+    approved = replace(plan, step=OperationStage.APPROVED, by=user, begun_at=now, step_at=now)
+    write_request(project.home_of(plan.stream), approved)
     return user
 
 

@@ -64,12 +64,7 @@ def forms_of_erasures(
     forms = list[dict[str, Any]]()
     for stream, column, people in found:
         say(f"{stream}: {count_text(people, column)} to erase")
-        forms.append({
-            "verb": Erase.name,
-            "stream": stream,
-            "keys": settings.requests,
-            "column": column,
-        })  # fmt: skip
+        forms.append({"verb": Erase.name, "stream": stream, "keys": settings.requests, "column": column})
     return forms
 
 
@@ -122,7 +117,7 @@ class ApproveErasures(ApprovalTask):
         shown = task.xcom_pull(task_ids=self.task_id, key=SHOWN_PLAN) or ()
         plans = [each for each in self._plans(context) if each.digest in shown]  # one may have come since then
         for each in plans:
-            approve_plan(self.project.home_of(each.stream), each, by)
+            approve_plan(self.project, each, by)
         approved = {each.stream for each in plans}
         return [form for form in self.forms if form["stream"] in approved]
 

@@ -56,7 +56,7 @@ from sessionizer_airflow.operating.results import (
     require_window,
     show_label,
 )
-from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.pages.links import ProofLink
 from sessionizer_airflow.project import OPERATE, Project, find_requester
 from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -66,12 +66,9 @@ REWRITTEN: Final = AssetAlias("sessionizer.rewritten", group="sessionizer")
 
 
 class ReadForm(BaseBranchOperator):
-    """Branch to the first task of the requested operation. ``first_task`` has one for each operation.
+    """Branch to the first task of the requested operation. ``first_task`` has one for each operation."""
 
-    ``project``: the place of the stream's records. If it is None, only the form itself is checked.
-    """
-
-    def __init__(self, *, first_task: Mapping[str, str], project: Project | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, first_task: Mapping[str, str], project: Project, **kwargs: Any) -> None:
         super().__init__(map_index_template=TEMPLATE, **kwargs)
         self.first_task = first_task
         self.project = project
@@ -84,7 +81,7 @@ class ReadForm(BaseBranchOperator):
         self.log.info("%s of %s, asked for by %s%s", request.operation, request.stream, find_requester(context), why)
         try:
             require_user(request)
-            if self.project is not None and request.operation in COMMANDS:
+            if request.operation in COMMANDS:
                 home, start_over = self.project.home_of(request.stream), getattr(request.command, "start_over", False)
                 require_startable(home, request.operation, request.savepoint, start_over=start_over)
         except StreamBegun as error:  # another form is needed, and a cleared task has the same one
@@ -104,8 +101,7 @@ class OperateJob(SparkBatchJob):
     serves: ClassVar[Collection[str]] = tuple(COMMANDS)
 
     def __init__(self, *, project: Project, form: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(job=job_of(project, OPERATE, ()), **{"map_index_template": TEMPLATE, **kwargs})
-        self.project = project
+        super().__init__(project=project, name=OPERATE, **{"map_index_template": TEMPLATE, **kwargs})
         self.form = form
 
     def execute(self, context: Context) -> None:
@@ -209,7 +205,11 @@ class CarryOut(OperateJob):
         done = operation_of(read_operations(stream), approved)
         if done is None or COMMANDS[request.operation].sweeps:
             if done is None and pending_operation(stream) is None:  # a begun one is finished, whatever the time
-                self._require_not_given_up(context, request, approved)
+                user = find_abandoner(read_operations(stream), approved)
+                if user is not None:  # a retry must not undo that
+                    show_label(context, "abandoned")
+                    reason = f"{user} gave this {request.operation} up: `{abandon_command(request.stream)}`"
+                    raise PersonNeeded(reason, ABANDONED)
                 require_window(context, self.project, request.stream)
             super().execute(context)
             done = operation_of(read_operations(stream), approved)
@@ -226,14 +226,6 @@ class CarryOut(OperateJob):
         home = self.project.home_of(request.stream)
         return read_remains(home, request, operation_id(context)).how_to_go_on(request.stream)
 
-    def _require_not_given_up(self, context: Context, request: Request, approved: OperationRecord) -> None:
-        """Raise PersonNeeded if a user gave the plan up between two tries, because a retry must not undo that."""
-        user = find_abandoner(read_operations(self.project.home_of(request.stream)), approved)
-        if user is not None:
-            show_label(context, "abandoned")
-            reason = f"{user} gave this {request.operation} up: `{abandon_command(request.stream)}`"
-            raise PersonNeeded(reason, ABANDONED)
-
     def _announce(
         self, context: Context, request: Request, approved: OperationRecord, done: OperationRecord | None
     ) -> None:
@@ -241,12 +233,9 @@ class CarryOut(OperateJob):
         extra: dict[str, JsonValue] = {"stream": request.stream, "operation": request.operation, "days": days}
         if approved.savepoint:
             extra["restored_to"] = approved.savepoint
-        home, settings = self.project.home, self.settings
-        for asset in (
-            watched_sessions_asset(request.stream, home, settings.landing_interval_ms),
-            report_due_asset(request.stream, home, settings.report_interval_ms),
-        ):
-            context["outlet_events"][REWRITTEN].add(asset, extra=extra)
+        home, settings, events = self.project.home, self.settings, context["outlet_events"][REWRITTEN]
+        events.add(watched_sessions_asset(request.stream, home, settings.landing_interval_ms), extra=extra)
+        events.add(report_due_asset(request.stream, home, settings.report_interval_ms), extra=extra)
 
     def _approved(self, home: StreamHome, context: Context) -> OperationRecord:
         """Return the approved plan. Raises PersonNeeded if the task before was marked, because a mark approves none."""

@@ -26,7 +26,7 @@ from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating.approval import list_upgrades
 from sessionizer_airflow.operating.request import Request, form_fields, id_of_run
 from sessionizer_airflow.operating.results import CARRY_OUT, DONE
-from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.operators.scheduled import LABEL
 from sessionizer_airflow.project import PLATFORM, Project
 
@@ -51,9 +51,8 @@ class SavepointStream(SparkBatchJob):
     template_fields = (*SparkSubmitOperator.template_fields, "stream", "why")
 
     def __init__(self, *, stream: str, why: str = "", native: bool = False, **kwargs: Any) -> None:
-        self.project = Project.from_environment()
-        job = job_of(self.project, "savepoint", ())
-        super().__init__(job=job, **{"map_index_template": LABEL, **kwargs})
+        project = Project.from_environment()
+        super().__init__(project=project, name="savepoint", **{"map_index_template": LABEL, **kwargs})
         self.stream, self.why, self.native = stream, why, native
         _say_remedy_last(self)
 

@@ -220,7 +220,10 @@ def form_of(streams: Sequence[str], only: str | None = None, savepoints: Sequenc
     ``savepoints``: choices, see ``list_choices``. A user may also fill in the id of another one.
     ``only``: the one verb of the form. It is then not asked for, and Airflow hides a constant field.
     """
-    said = purposes()
+    said, fields = purposes(), form_fields()
+    option, verbs = fields[SAVEPOINT]
+    pattern = f"{(option.pattern or '').removesuffix('$')}( .*)?$"
+    fields[SAVEPOINT] = (replace(option, pattern=pattern, examples=tuple(savepoints)), verbs)
     return {
         "verb": Param(
             type="string",
@@ -241,18 +244,10 @@ def form_of(streams: Sequence[str], only: str | None = None, savepoints: Sequenc
         **{
             # a form of one verb shows all its fields at the top
             name: _param(option, verbs if only is None else ())
-            for name, (option, verbs) in fields_with(savepoints).items()
+            for name, (option, verbs) in fields.items()
             if only in {None, *verbs}
         },
     }
-
-
-def fields_with(savepoints: Sequence[str]) -> dict[str, tuple[Option, tuple[str, ...]]]:
-    """Return the fields of the form, of which that of the savepoint has these choices."""
-    found = form_fields()
-    option, verbs = found[SAVEPOINT]
-    pattern = f"{(option.pattern or '').removesuffix('$')}( .*)?$"
-    return {**found, SAVEPOINT: (replace(option, pattern=pattern, examples=tuple(savepoints)), verbs)}
 
 
 SHARED: Final = "For several of them"
@@ -291,10 +286,6 @@ def schema_of(option: Option) -> dict[str, Any]:
 
 AGAIN: Final = "clear the failed task"
 
-ADD: Final = (
-    "add connection {!r} with the login and the password of the database's user in Airflow, then clear the task"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUser:
@@ -315,7 +306,8 @@ class DatabaseUser:
         try:
             found = Connection.get(connection)
         except AirflowNotFoundException as error:
-            how = f"run this DAG again with the id of a connection that there is, or {ADD.format(connection)}"
+            add = f"add connection {connection!r} with the login and the password of the database's user in Airflow"
+            how = f"run this DAG again with the id of a connection that there is, or {add}, then clear the task"
             raise UnusableDatabaseConnection(connection, "Airflow has none of that id", how) from error
         missing = [name for name in ("login", "password") if not getattr(found, name)]
         if missing:
@@ -334,11 +326,9 @@ class DatabaseUser:
         """
         if not leads_to(url, self.host, self.port):
             place = f"{self.host}:{self.port}" if self.port else self.host
-            allowed = (
-                f"jdbc:…://{place}/NAME, the connection's host. For a URL with options, use a connection of type jdbc"
-            )
+            allowed = f"jdbc:…://{place}/NAME, the connection's host"
+            problem = f"history is {url!r}. Use {allowed}. For a URL with options, use a connection of type jdbc"
             how = "run this DAG again with the history and the connection of one database"
-            problem = f"history is {url!r}. Use {allowed}"
             raise UnusableDatabaseConnection(self.connection, problem, how)
 
     @contextmanager

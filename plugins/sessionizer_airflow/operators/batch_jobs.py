@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -13,21 +13,14 @@ from sessionizer.errors import TerminalError
 from sessionizer.launch.scratch import scratch_environment
 from sessionizer.redaction import redact
 from sessionizer_airflow.errors import GO_ON, PersonNeeded
-from sessionizer_airflow.launching.spark_submit import CONNECTION, PYTHONPATH, SparkJob, SparkTarget, store_variables
+from sessionizer_airflow.launching.spark_submit import CONNECTION, PYTHONPATH, SparkTarget, store_variables
 from sessionizer_airflow.project import Project
-
-_EXIT_CODE: Final = re.compile(r"\. Error code is: (\d+)\.")
-_ERROR: Final = re.compile(r"^error: (.+)$", re.MULTILINE)
-_REMEDY: Final = re.compile(r"^remedy: (.+)$", re.MULTILINE)
 
 
 def parse_failure(of_provider: str) -> tuple[PersonNeeded, bool] | None:
-    """Parse the last error that the job printed from the provider's exception, and whether it rules out a retry.
-
-    None if it printed none.
-    """
-    code, errors = _EXIT_CODE.search(of_provider), _ERROR.findall(of_provider)
-    remedies = _REMEDY.findall(of_provider)
+    """Parse the last error that the job printed, if any, and whether it rules out a retry."""
+    code = re.search(r"\. Error code is: (\d+)\.", of_provider)
+    errors, remedies = (re.findall(rf"^{part}: (.+)$", of_provider, re.MULTILINE) for part in ("error", "remedy"))
     if code is None or not errors or not remedies:
         return None
     error = PersonNeeded(redact(errors[-1].strip()), remedies[-1].strip())
@@ -44,7 +37,7 @@ _TERMINAL_CODES: Final = frozenset(_codes(TerminalError))
 
 
 class SparkBatchJob(SparkSubmitOperator):
-    """SparkSubmitOperator that adds our jars in the way that the connection's master needs.
+    """SparkSubmitOperator that runs ``jobs/main.py`` with ``arguments``, in the way that the connection's master needs.
 
     If the job said why it failed and what to do, the task says the same. Airflow retries it only if a retry may help.
 
@@ -54,15 +47,12 @@ class SparkBatchJob(SparkSubmitOperator):
     go_on = GO_ON
     """The user's next step after the cause is mended. Empty if the task says it itself."""
 
-    def __init__(self, *, job: SparkJob, connection: str = CONNECTION, **kwargs: Any) -> None:
-        super().__init__(
-            application=str(job.application),
-            application_args=list(job.arguments),
-            name=job.name,
-            conn_id=connection,
-            **kwargs,
-        )
-        self.job = job
+    def __init__(
+        self, *, project: Project, arguments: Iterable[str] = (), connection: str = CONNECTION, **kwargs: Any
+    ) -> None:
+        application = str(project.application)
+        super().__init__(application=application, application_args=list(arguments), conn_id=connection, **kwargs)
+        self.project = project
         self.connection = connection
 
     def execute(self, context: Context) -> None:
@@ -72,7 +62,7 @@ class SparkBatchJob(SparkSubmitOperator):
             # This process is the task's own (see `submitter_environment`).
             os.environ.update({**store_variables(target), **scratch_environment(os.environ)})
             if target.hands_on:
-                self.job.archive.make()
+                self.project.archive.make()
                 os.environ.pop(PYTHONPATH, None)
         except TerminalError as error:
             raise PersonNeeded.wrap(error, self.go_on) from None
@@ -93,19 +83,7 @@ class SparkBatchJob(SparkSubmitOperator):
         Called at execution, not when the DAG is parsed, because it looks up the connection.
         """
         target = SparkTarget.of(self.connection)
-        self.application = target.address(self.job.application)
-        for option, value in target.options(self.job.jars, self.job.archive).items():
+        self.application = target.address(self.project.application)
+        for option, value in target.options(self.project.jars, self.project.archive).items():
             setattr(self, option, value)
         return target
-
-
-def job_of(project: Project, name: str, arguments: tuple[str, ...]) -> SparkJob:
-    """Return the Spark job ``name`` that runs ``jobs/main.py`` with ``arguments``."""
-    return SparkJob(
-        name=name, application=project.application, arguments=arguments, jars=project.jars, archive=project.archive
-    )
-
-
-def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
-    """Return the task that runs such a job."""
-    return SparkBatchJob(job=job_of(project, name, arguments), **kwargs)

@@ -1,9 +1,7 @@
-"""The desired state of a stream, as a user's task, kill or pause sets it.
-
-Reaction to a user's action on a watching task in the UI.
+"""The desired state of a stream, as a user's task sets it, and the reaction to a user's action on a watching task.
 
 Mark as failed or as successful: the stream stops and stays stopped, though ``@continuous`` starts the next run at once.
-``marks`` hears that first, in every state of the task, and only it writes the desired state. This module hears it
+The listener hears that first, in every state of the task, and only it writes the desired state. This module hears it
 later, and might overwrite a newer one.
 
 Clear: the driver stops and the supervisor launches another. The new try sees that it was cleared, or the worker does,
@@ -15,7 +13,7 @@ down.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 
@@ -109,23 +107,8 @@ BEING_CLEARED = "restarting"
 """State that only a clear gives to a task with a worker. Its result then is the same as that of a retry."""
 
 
-class KilledTask(Protocol):
-    """The part of Airflow's task instance that is used here."""
-
-    dag_id: str
-    task_id: str
-    run_id: str
-    map_index: int | None
-    try_number: int
-
-    def get_task_states(
-        self, dag_id: str, map_index: int | None, *, task_ids: list[str], run_ids: list[str]
-    ) -> dict[str, Any]:
-        """Ask Airflow for the states of tasks, by run and task. Call it only in the task's process."""
-
-
-def handle_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
-    """React to the end of ``task`` at a worker, if a user ended it.
+def handle_kill(home: StreamHome, task: Any, say: Callable[[str], None]) -> None:  # noqa: ANN401  Airflow's, in its process
+    """React to the end of the task instance ``task`` at a worker, if a user ended it.
 
     After a mark only a driver that started after the mark is still to be asked to stop.
     """
@@ -141,9 +124,3 @@ def handle_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) 
         ask_to_stop(home, CLEARED, say)
     else:
         say(f"the watch of {home.name} was ended ({state}). Its driver keeps running")
-
-
-def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
-    """Set the desired state of the stream to STOPPED, and ask its drivers to stop."""
-    write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
-    ask_to_stop(home, why, say)

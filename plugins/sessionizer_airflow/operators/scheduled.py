@@ -37,7 +37,7 @@ from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
-from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CompactTables(SparkBatchJob):
 
     def __init__(self, *, stream: str, project: Project, **kwargs: Any) -> None:
         argv = project.job_argv(stream, "compact", options=("--yes",))
-        super().__init__(job=job_of(project, f"{stream}.compaction", argv), **kwargs)
+        super().__init__(project=project, name=f"{stream}.compaction", arguments=argv, **kwargs)
         self.stream = stream
 
 
@@ -89,7 +89,7 @@ class TakeSavepoint(SparkBatchJob):
 
     def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
         argv = project.savepoint_argv(stream, savepoint, why=why, native=native)
-        super().__init__(job=job_of(project, f"{stream}.savepoint", argv), **kwargs)
+        super().__init__(project=project, name=f"{stream}.savepoint", arguments=argv, **kwargs)
         self.stream = stream
 
 

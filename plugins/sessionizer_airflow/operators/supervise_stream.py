@@ -1,8 +1,7 @@
 """Operator that adopts or launches a stream's driver, then hands the watch to the triggerer."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
@@ -37,7 +36,6 @@ from sessionizer_airflow.triggers import StreamTrigger
 
 SHOWN = "stream_state"
 """Context variable with the health of the stream, which a list of task instances shows in its column Map Index."""
-UNKNOWN = str(HealthWord.UNKNOWN)
 
 
 class SuperviseStream(BaseOperator):
@@ -145,11 +143,20 @@ class SuperviseStream(BaseOperator):
         )
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
-        with self._nothing_fails_untold(context):
+        task = context["ti"]
+        try:
             decision = self._supervisor.settle(lambda: self._begin(context, watch_until))
             if decision is None:
-                handle_kill(self._supervisor.home, context["ti"], self.log.info)
-                raise WatchCancelled(self.stream)
+                handle_kill(self._supervisor.home, task, self.log.info)
+        except SupervisionEnded as error:
+            self._end_watch(context, self._label())
+            raise PersonNeeded.wrap(error) from None
+        except Exception as error:
+            if task.try_number > task.max_tries:  # else Airflow retries it
+                self._tell(alert_on_surprise(self.stream, error))
+            raise
+        if decision is None:
+            raise WatchCancelled(self.stream)
         note_end_of_pause(self._supervisor.home)
         shown = self._label()
         _show(context, shown)
@@ -175,32 +182,12 @@ class SuperviseStream(BaseOperator):
 
     def _label(self) -> str:
         health = health_now(self.project.home, self.project.streams, self.stream)
-        return UNKNOWN if health is None else health.label
-
-    @contextmanager
-    def _nothing_fails_untold(self, context: Context) -> Iterator[None]:
-        """Turn the end of supervision into a failure without retry.
-
-        An unexpected error is retried, and users are alerted when no try is left.
-        """
-        try:
-            yield
-        except SupervisionEnded as error:
-            self._end_watch(context, self._label())
-            raise PersonNeeded.wrap(error) from None
-        except WatchCancelled:
-            raise
-        except Exception as error:
-            task = context["ti"]
-            if task.try_number > task.max_tries:
-                self._tell(alert_on_surprise(self.stream, error))
-            raise
+        return str(HealthWord.UNKNOWN) if health is None else health.label
 
     @cached_property
     def _supervisor(self) -> Supervisor:
         home = StreamHome.of(self.project.home, self.stream)
         return Supervisor(
-            stream=self.stream,
             home=home,
             folders=self.project,
             launcher=self.launcher,

@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sessionizer.causes.cause import name_stream
@@ -51,107 +51,25 @@ from sessionizer_airflow.supervision.watch import Ledger
 
 
 @dataclass
-class Drivers:
-    """Drivers of one stream. ``say`` takes one line for each action.
+class Supervisor:
+    """Supervisor of one stream's driver. ``say`` takes one line for each action, the rest is as in ``Ledger``.
 
     ``being_ended``: the driver whose end has begun, and is not known to be complete. ``failed_launch``: uid of the
     newest driver, if it could not be launched.
     """
 
-    stream: str
     home: StreamHome
     folders: Folders
     launcher: Launcher
-    say: Say
-    being_ended: str | None = field(default=None, init=False)
-    failed_launch: str | None = field(default=None, init=False)
-
-    def launch(self) -> None:
-        """Start a driver under a new uid. Raises what keeps it from starting."""
-        uid = secrets.token_hex(6)
-        self.failed_launch = None
-        try:
-            record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
-        except (SessionizerError, OSError):
-            self._mark_ended(uid)
-            self.failed_launch = uid
-            raise
-        whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
-        if record.python is not None:
-            whereabouts += f", by {record.python}"
-        self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
-
-    def last_words(self, uid: str | None) -> list[str]:
-        """Return the part of the driver's output that only a cluster has."""
-        traces = None if uid is None else self.traces(uid)
-        if traces is None or traces.launch is None or traces.launch.submission is None:
-            return []
-        return self.launcher.last_words(traces)
-
-    def end(self, uid: str, *, out_of_sight: bool) -> DriverObservation | None:
-        """Fence the driver, then kill its processes unless they are ``out_of_sight``.
-
-        Returns what a cluster said of the driver before. None for a driver without a cluster.
-        """
-        traces = self.traces(uid)
-        observed = self._ask_cluster(traces)
-        fence(self.home, uid)
-        if not out_of_sight:
-            self.being_ended = uid
-            self._kill(traces)
-            self.being_ended = None
-        return observed
-
-    def traces(self, uid: str) -> DriverTraces:
-        """Return the launched process and the lease's owner: with spark-submit, a JVM and its Python."""
-        launch, lease = read_launch(self.home), read_lease(self.home)
-        records = [record for record in (launch, lease) if record is not None and record.uid == uid]
-        processes = tuple(record.process for record in records if record.process is not None)
-        return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
-
-    def _ask_cluster(self, traces: DriverTraces) -> DriverObservation | None:
-        if traces.launch is None or traces.launch.submission is None:
-            return None
-        try:
-            observed = self.launcher.look_for(traces)
-        except ClusterUnreachable as error:
-            observed = DriverObservation(alive=None, said=str(error), cause=cause_of_error(error))
-        self.say(f"driver {traces.uid}: {observed.said}", logging.WARNING)
-        return observed
-
-    def _kill(self, traces: DriverTraces) -> None:
-        """Kill the driver. An unreachable cluster must not keep the stream down, because the driver is fenced."""
-        try:
-            self.launcher.end_by_force(traces)
-        except ClusterUnreachable as error:
-            self.say(f"driver {traces.uid} may still run, but can write nothing more: {error}", logging.WARNING)
-        if traces.launch is not None and traces.launch.submission is not None:
-            self._mark_ended(traces.uid)
-
-    def _mark_ended(self, uid: str) -> None:
-        """Record that a launched driver has ended, so that no supervisor waits for it."""
-        launch = read_launch(self.home)
-        if launch is not None and launch.uid == uid:
-            with suppress(SessionizerError):
-                LAUNCH_FILE.of(self.home).write(replace(launch, ended_at=epoch_ms()))
-
-
-@dataclass
-class Supervisor:
-    """Supervisor of one stream's driver. ``say`` takes one line for each action, the rest is as in ``Ledger``."""
-
-    stream: str
-    home: StreamHome
-    folders: InitVar[Folders]
-    launcher: InitVar[Launcher]
     policy: SupervisionPolicy
     say: Say
     tell: Callable[[Alert], None] = lambda _: None
     count: Callable[[str], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
+    being_ended: str | None = field(default=None, init=False)
+    failed_launch: str | None = field(default=None, init=False)
 
-    def __post_init__(self, folders: Folders, launcher: Launcher) -> None:
-        self.drivers = Drivers(self.stream, self.home, folders, launcher, self.say)
+    def __post_init__(self) -> None:
         self.ledger = Ledger(self.home, self.policy, self.tell, self.count)
 
     def take_over(self) -> None:
@@ -189,10 +107,9 @@ class Supervisor:
         situation = read_situation(self.home, self.policy, now_ms)
         self._take_note(situation)
         decision = decide(situation, self.ledger.read(), self.policy, now_ms)
-        unfinished = situation.unfinished
-        is_stuck = isinstance(decision, StandBy) and decision.unattended
-        if unfinished is not None and is_stuck and TOLD_OF_STUCK.is_news(self.home, unfinished.try_key):
-            self.tell(alert_on_unattended(self.stream, unfinished))
+        unfinished = situation.unfinished if isinstance(decision, StandBy) and decision.unattended else None
+        if unfinished is not None and TOLD_OF_STUCK.is_news(self.home, unfinished.try_key):
+            self.tell(alert_on_unattended(self.home.name, unfinished))
         self._tell(decision, situation, now_ms)
         self._act(decision, situation)
         return decision
@@ -211,8 +128,11 @@ class Supervisor:
     def _conclude(self, failure: Failure, driver: DriverStatus | None) -> None:
         """Show the last words of a failed driver, once. Have the ledger record the failure and alert users."""
         if self.ledger.note_failure(failure, driver):
-            in_log = last_words(Path(failure.log)) if failure.log else ()
-            for line in [*in_log, *self.drivers.last_words(failure.uid)]:
+            printed = [*(last_words(Path(failure.log)) if failure.log else ())]
+            traces = None if failure.uid is None else self.traces(failure.uid)
+            if traces is not None and traces.is_in_cluster:
+                printed += self.launcher.last_words(traces)
+            for line in printed:
                 self.say(f"{failure.uid} | {line}", logging.WARNING)
 
     def _hindered(self, error: SessionizerError | OSError) -> Wait:
@@ -222,30 +142,30 @@ class Supervisor:
         """
         what = f"{type(error).__name__}: {cut_to_line(str(error))}"
         # a driver whose launch failed is the newest one, if its launch is on record
-        launch, failed = read_launch(self.home), self.drivers.failed_launch
+        launch, failed = read_launch(self.home), self.failed_launch
         uid = failed if launch is not None and launch.uid == failed else None
         self._conclude(Failure(what=what, cause=cause_of_error(error), uid=uid), None)
         record = self.ledger.read()
-        if self.drivers.being_ended is not None and not record.given_up:
+        if self.being_ended is not None and not record.given_up:
             # its later end is no new failure
-            self.ledger.write(replace(record, counted_uid=self.drivers.being_ended))
+            self.ledger.write(replace(record, counted_uid=self.being_ended))
         self.ledger.note_waiting(None)
         record = self.ledger.read()
         if record.given_up:
             end = GiveUp(reason_to_give_up(record, self.policy), remedy_after_giving_up(record))
             self._tell(end, None, epoch_ms())
-            raise SupervisionEnded(self.stream, end.reason, end.remedy)
+            raise SupervisionEnded(self.home.name, end.reason, end.remedy)
         wait = Wait(record.restart_at, f"{what}. What to do: {record.remedy}")
         self._tell(wait, None, epoch_ms())
         return wait
 
     def _tell(self, decision: Action, situation: Situation | None, now_ms: int) -> None:
-        self.say(name_stream(describe(decision, situation, now_ms), self.stream), level_of(decision))
+        self.say(name_stream(describe(decision, situation, now_ms), self.home.name), level_of(decision))
 
     def _act(self, decision: Action, situation: Situation) -> None:
         match decision:
             case Launch():
-                self.drivers.launch()
+                self.launch()
             case Replace():
                 self._replace(decision, situation)
             case RollBack(lineage, why):
@@ -256,12 +176,12 @@ class Supervisor:
             case StandBy(why, stop=str(uid)):
                 request_stop(self.home, uid, why)
             case GiveUp(reason, remedy):
-                raise SupervisionEnded(self.stream, reason, remedy)
+                raise SupervisionEnded(self.home.name, reason, remedy)
 
     def _replace(self, decision: Replace, situation: Situation) -> None:
         """End the driver. Only completed steps are told."""
         uid, driver = decision.uid, situation.driver
-        observed = self.drivers.end(uid, out_of_sight=decision.out_of_sight)
+        observed = self._end(uid, out_of_sight=decision.out_of_sight)
         if driver is not None and situation.wanted:
             said = f"; {observed.said}" if observed and observed.said else ""
             failure = Failure(
@@ -273,6 +193,61 @@ class Supervisor:
                 unstarted=situation.unstarted,
             )
             self._conclude(failure, driver)
+
+    def launch(self) -> None:
+        """Start a driver under a new uid. Raises what keeps it from starting."""
+        uid = secrets.token_hex(6)
+        self.failed_launch = None
+        try:
+            record = self.launcher.launch(self.home, DriverCall(stream=self.home.name, uid=uid, folders=self.folders))
+        except (SessionizerError, OSError):
+            self._mark_ended(uid)
+            self.failed_launch = uid
+            raise
+        whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
+        if record.python is not None:
+            whereabouts += f", by {record.python}"
+        self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
+
+    def _end(self, uid: str, *, out_of_sight: bool) -> DriverObservation | None:
+        """Fence the driver, then kill its processes unless they are ``out_of_sight``.
+
+        Returns what a cluster said of the driver before. None for a driver without a cluster. An unreachable cluster
+        must not keep the stream down, because the driver is fenced.
+        """
+        traces, observed = self.traces(uid), None
+        if traces.is_in_cluster:
+            try:
+                observed = self.launcher.look_for(traces)
+            except ClusterUnreachable as error:
+                observed = DriverObservation(alive=None, said=str(error), cause=cause_of_error(error))
+            self.say(f"driver {uid}: {observed.said}", logging.WARNING)
+        fence(self.home, uid)
+        if out_of_sight:
+            return observed
+        self.being_ended = uid
+        try:
+            self.launcher.end_by_force(traces)
+        except ClusterUnreachable as error:
+            self.say(f"driver {uid} may still run, but can write nothing more: {error}", logging.WARNING)
+        if traces.is_in_cluster:
+            self._mark_ended(uid)
+        self.being_ended = None
+        return observed
+
+    def traces(self, uid: str) -> DriverTraces:
+        """Return the launched process and the lease's owner: with spark-submit, a JVM and its Python."""
+        launch, lease = read_launch(self.home), read_lease(self.home)
+        records = [record for record in (launch, lease) if record is not None and record.uid == uid]
+        processes = tuple(record.process for record in records if record.process is not None)
+        return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
+
+    def _mark_ended(self, uid: str) -> None:
+        """Record that a launched driver has ended, so that no supervisor waits for it."""
+        launch = read_launch(self.home)
+        if launch is not None and launch.uid == uid:
+            with suppress(SessionizerError):
+                LAUNCH_FILE.of(self.home).write(replace(launch, ended_at=epoch_ms()))
 
     def cancel(self) -> None:
         """Launch no more drivers. A signal handler may call it while ``settle`` runs."""

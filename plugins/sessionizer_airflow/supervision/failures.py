@@ -184,11 +184,6 @@ def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_
     return now_ms - max(record.waiting_since, wanted_since) >= policy.waiting_alert_ms
 
 
-def note_told(record: SupervisionRecord) -> SupervisionRecord:
-    """Return the record with the note that users know of the wait."""
-    return replace(record, waiting_told=True)
-
-
 def end_wait(record: SupervisionRecord) -> SupervisionRecord:
     """Return the record after a driver works again, with its wait over.
 

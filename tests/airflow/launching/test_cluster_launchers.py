@@ -69,7 +69,6 @@ def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> 
 
     def build() -> Supervisor:
         return Supervisor(
-            stream="clicks",
             home=home,
             folders=Folders(home=tmp_path, streams=project.streams),
             launcher=ConnectionLauncher(project=project),

@@ -19,7 +19,7 @@ from sessionizer.launch.installation import PYTHON_VARIABLE
 from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
-from sessionizer_airflow.operators.batch_jobs import batch_job
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.project import Folders, Project
 from support.faults.bad_clicks import KAFKA, changed
 from support.processes.ports import eventually
@@ -137,7 +137,7 @@ def test_a_driver_gets_the_keys_of_the_connection(project: Project, spark_submit
 def test_a_job_gets_the_keys_of_the_connection(
     project: Project, spark_submit: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    task = batch_job(name="report", arguments=("report",), project=project, task_id="report")
+    task = SparkBatchJob(name="report", arguments=("report",), project=project, task_id="report")
     task.execute({})
     assert_given(spark_submit)
     rendered = {name: getattr(task, name) for name in task.template_fields}

@@ -203,7 +203,7 @@ def test_without_a_way_for_the_password_nothing_is_started(
 def test_a_wrong_connection_is_refused_before_anything_is_started(
     project: Project, spark_submit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = ReadForm(task_id="read_form", first_task=dict.fromkeys(purposes(), "plan"))
+    task = ReadForm(task_id="read_form", project=project, first_task=dict.fromkeys(purposes(), "plan"))
     assert task.choose_branch(context(FORM)) == "plan"
     monkeypatch.delenv("AIRFLOW_CONN_SHOP")
     with pytest.raises(PersonNeeded, match="connection 'shop'") as told:

@@ -37,7 +37,7 @@ LOGS = SUPPORT / "start_logs"
 def driven_by(command: Callable[..., list[str]], new_supervisor: Callable[[], Supervisor]) -> Callable[[], Supervisor]:
     def build() -> Supervisor:
         supervisor = new_supervisor()
-        supervisor.drivers.launcher = LocalLauncher(command)
+        supervisor.launcher = LocalLauncher(command)
         return supervisor
 
     return build

@@ -60,7 +60,7 @@ def test_a_start_that_is_refused_for_good_is_told(
     new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert]
 ) -> None:
     supervisor = new_supervisor()
-    supervisor.drivers.launcher = RefusedLauncher(ProgramMissing("spark-submit"))  # type: ignore[assignment]
+    supervisor.launcher = RefusedLauncher(ProgramMissing("spark-submit"))  # type: ignore[assignment]
     with pytest.raises(SupervisionEnded, match="spark-submit"):
         supervisor.settle()
     (alert,) = alerts
@@ -84,8 +84,8 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
 
     monkeypatch.setattr(RecordFile, "write", full)
     supervisor = impatient_to_tell(new_supervisor())
-    healthy = supervisor.drivers.launcher
-    supervisor.drivers.launcher = RefusedLauncher(OSError(errno.ENOSPC, "No space left on device"))  # type: ignore[assignment]
+    healthy = supervisor.launcher
+    supervisor.launcher = RefusedLauncher(OSError(errno.ENOSPC, "No space left on device"))  # type: ignore[assignment]
     attempts: set[int] = set()
 
     def wait_on() -> bool:
@@ -102,7 +102,7 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
     assert [alert.kind for alert in alerts] == [AlertKind.WAITING], "told once, and not given up"
     assert "a disk is full" in alerts[0].reason
     monkeypatch.undo()
-    supervisor.drivers.launcher = healthy
+    supervisor.launcher = healthy
     eventually(lambda: isinstance(supervisor.settle(), Adopt) and works(home))
     assert isinstance(supervisor.settle(), Adopt)
     assert [alert.kind for alert in alerts] == [AlertKind.WAITING, AlertKind.RECOVERED]

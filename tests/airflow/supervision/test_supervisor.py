@@ -349,7 +349,7 @@ def emit_of_run(home: StreamHome, state: str, msg: str, operator: str) -> None:
 def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     uid = launch_and_wait(new_supervisor())
     owner = live_process(home)
-    new_supervisor().drivers.launch()
+    new_supervisor().launch()
     rival = live_process(home)
     assert rival.uid != uid
     eventually(lambda: EXIT_FILE.of(home, rival.uid).read() is not None)

@@ -318,7 +318,7 @@ def test_people_are_not_told_of_a_driver_that_finds_another_at_work(watched: Wat
     watched.platform.add("clicks")
     watched.watch(scripted_command, lambda: works(watched.home))
     owner = launched(watched.home).uid
-    watched.supervisor(real_driver).drivers.launch()
+    watched.supervisor(real_driver).launch()
     refused = launched(watched.home).uid
     watched.watch(scripted_command, lambda: EXIT_FILE.of(watched.home, refused).read())
     ended = EXIT_FILE.of(watched.home, refused).read()

@@ -147,7 +147,6 @@ def supervisor_of(stage: Stage) -> Supervisor:
         data=stage.data,
     )
     return Supervisor(
-        stream=stage.name,
         home=StreamHome.of(stage.home, stage.name),
         folders=project,
         launcher=ConnectionLauncher(project=project),

@@ -101,7 +101,7 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     assert f"curl -X GET http://{yarn.web}/ws/v1/cluster/apps" in warning
     assert "Connection refused" in warning
     yarn.start()
-    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=second, launch=launch))
+    supervisor.launcher.end_by_force(DriverTraces(uid=second, launch=launch))
     assert states(yarn, second) == ["KILLED"]
 
 
@@ -163,9 +163,9 @@ def test_a_driver_in_a_full_queue_is_taken_out_of_it(supervisor: Supervisor, yar
     launch = launched(supervisor.home)
     uid = launch.uid
     wait_until(lambda: states(yarn, uid) == ["ACCEPTED"], STOPPED_SECONDS, "the application in its queue")
-    seen = supervisor.drivers.launcher.look_for(DriverTraces(uid=uid, launch=launch))
+    seen = supervisor.launcher.look_for(DriverTraces(uid=uid, launch=launch))
     assert (seen.alive, seen.cause.name if seen.cause else None) == (True, "no_resources")
-    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=uid, launch=launch))
+    supervisor.launcher.end_by_force(DriverTraces(uid=uid, launch=launch))
     assert states(yarn, uid) == ["KILLED"]
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import Notification, notify, send_test
+from sessionizer_airflow.alerting.notification import make_notifier, notify, send_test
 from support.places import REPOSITORY
 from support.processes.ports import Answering, served
 
@@ -129,4 +129,4 @@ def test_a_server_that_is_away_fails_a_test_and_no_stream(monkeypatch: pytest.Mo
 
 
 def test_without_a_notifier_nothing_is_sent() -> None:
-    assert Notification.from_environment({}) is None
+    assert make_notifier({}) is None

@@ -67,7 +67,6 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
     write_stream(project)
     home, said = StreamHome.of(tmp_path, "clicks"), Heard()
     supervisor = Supervisor(
-        stream="clicks",
         home=home,
         folders=Folders(home=tmp_path, streams=project.streams),
         launcher=ConnectionLauncher(project=project),
@@ -88,7 +87,7 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         assert partitions_of_state(home) == "2", "not Spark's 200"
         assert list((tmp_path / "cluster" / "work").glob("app-*/0")), "its executors ran on the worker"
     finally:
-        supervisor.drivers.launcher.end_by_force(supervisor.drivers.traces(supervisor_uid(home)))
+        supervisor.launcher.end_by_force(supervisor.traces(supervisor_uid(home)))
     lease = read_lease(home)
     assert lease is not None
     assert lease.process is not None

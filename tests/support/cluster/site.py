@@ -118,7 +118,6 @@ def environment_of(clicks: ClusterStage, yarn: Yarn) -> dict[str, str]:
 
 def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
     return Supervisor(
-        stream="clicks",
         home=project.home_of("clicks"),
         folders=project,
         launcher=ConnectionLauncher(project=project),
@@ -130,4 +129,4 @@ def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
 def end_newest_driver(supervisor: Supervisor) -> None:
     launch = read_launch(supervisor.home)
     if launch is not None:
-        supervisor.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
+        supervisor.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))

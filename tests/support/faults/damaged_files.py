@@ -43,9 +43,8 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.page.app import create_page_alone
-from sessionizer_airflow.supervision.health import HealthWatch
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.watch import look_at
+from sessionizer_airflow.supervision.watch import HealthWatch, look_at
 from support.pages.page_alone import ENTERED, TOKEN, ask_application
 from support.places import REPOSITORY, mounted
 from support.processes.fabricated_platform import Platform, beat

@@ -66,9 +66,9 @@ class WatchedStream:
         self, launch: Launcher | Callable[[DriverCall], list[str]], patience: Mapping[str, int] = AS_IT_IS
     ) -> Supervisor:
         supervisor = self.new_supervisor()
-        supervisor.home = supervisor.ledger.home = supervisor.drivers.home = self.home
-        supervisor.drivers.folders = Folders(home=self.home.platform, streams=self.streams)
-        supervisor.drivers.launcher = LocalLauncher(launch) if callable(launch) else launch
+        supervisor.home = supervisor.ledger.home = self.home
+        supervisor.folders = Folders(home=self.home.platform, streams=self.streams)
+        supervisor.launcher = LocalLauncher(launch) if callable(launch) else launch
         supervisor.policy = replace(supervisor.policy, **{"waiting_alert_ms": 1, **patience})
         return supervisor
 

@@ -88,7 +88,10 @@ def find_key(
 
     Raises LookupNotInstalled, OSError.
     """
-    deadline, wanted = begin(within_s), _equals("key", key)
+    deadline = begin(within_s)
+    import pyarrow.compute as pc  # noqa: PLC0415  of an extra
+
+    wanted = pc.field("key") == key
     late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, wanted), SHOWN, wanted)
     closed = _scan(locations, SESSIONS, deadline).find(_reader(_SESSION, wanted), SHOWN, wanted)
     tables = {SESSIONS: closed, LATE_EVENTS: late}
@@ -101,7 +104,10 @@ def find_event(stream: str, event_id: str, locations: Mapping[str, str], *, with
 
     Raises LookupNotInstalled, OSError.
     """
-    deadline, same, named = begin(within_s), _equals("event_id", event_id), _mentions("raw", event_id)
+    deadline = begin(within_s)
+    import pyarrow.compute as pc  # noqa: PLC0415  of an extra
+
+    same, named = pc.field("event_id") == event_id, pc.match_substring(pc.field("raw"), event_id)
     late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, same), SHOWN, same)
     refused = _scan(locations, QUARANTINE, deadline).find(_reader(_REFUSED, named), SHOWN)
     sessions = _scan(locations, SESSIONS, deadline).find(lambda file: _sessions_with(file, event_id), SHOWN)
@@ -126,18 +132,6 @@ def _scan(locations: Mapping[str, str], table: str, deadline: float) -> TableSca
 
 def _reader(columns: tuple[str, ...], wanted: Any) -> Any:  # noqa: ANN401  of a package that may be missing
     return lambda file: file.read(columns, wanted)
-
-
-def _equals(column: str, value: str) -> Any:  # noqa: ANN401  as above
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    return pc.field(column) == value
-
-
-def _mentions(column: str, text: str) -> Any:  # noqa: ANN401  as above
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    return pc.match_substring(pc.field(column), text)
 
 
 def _sessions_with(file: DataFile, event_id: str) -> pa.Table:
@@ -173,12 +167,10 @@ def _say_of_open(stream: str, key: str, asked: JsonObject | None) -> str:
 
 
 def _say_of_closed(tables: Mapping[str, ScanResult]) -> str:
-    closed = tables[SESSIONS].rows
-    if not closed:
-        return f"No closed session{_list_unread_files(tables)}"
-    last = closed[0]
     unread = _list_unread_files(tables)
-    return f"Its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{unread}"
+    for last in tables[SESSIONS].rows:
+        return f"Its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{unread}"
+    return f"No closed session{unread}"
 
 
 def _say_of_event(stream: str, event_id: str, tables: Mapping[str, ScanResult]) -> str:
@@ -266,9 +258,10 @@ def read_refused_rows(
     found: dict[str, JsonObject] = {}
 
     def read(rows: pa.Table) -> None:
-        for reason, count in _counts(rows).items():
+        for counted in rows.column("reason").value_counts().to_pylist():
+            reason = counted["values"]
             told = found.setdefault(reason, {"reason": reason, "count": 0, "rows": []})
-            told["count"] += count
+            told["count"] += counted["counts"]
             told["rows"] = sorted([*told["rows"], *_sample(rows, reason)], key=lambda row: -row[_AT])[:ROWS]
 
     extent = scan.visit(lambda file: read(file.read(("reason", *_ROW), wanted)), wanted)
@@ -280,11 +273,6 @@ def read_refused_rows(
         "complete": extent.is_complete,
         "tables": {QUARANTINE: extent.to_json()},
     }
-
-
-def _counts(rows: pa.Table) -> Mapping[str, int]:
-    counted = rows.column("reason").value_counts().to_pylist()
-    return {each["values"]: each["counts"] for each in counted}
 
 
 def _sample(rows: pa.Table, reason: str) -> list[JsonObject]:

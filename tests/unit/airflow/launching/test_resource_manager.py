@@ -17,7 +17,6 @@ from sessionizer_airflow.launching import yarn
 from sessionizer_airflow.launching.cluster import find_cause
 from sessionizer_airflow.launching.local import DriverObservation
 from sessionizer_airflow.launching.yarn import (
-    ResourceManager,
     YarnManager,
     fetch_log,
     read_settings,
@@ -59,15 +58,15 @@ def test_settings_are_read_as_hadoop_writes_them() -> None:
 def test_the_connection_goes_before_the_configuration(tmp_path: Path) -> None:
     write_settings(tmp_path / "yarn-site.xml", {f"{RM}.hostname": "rm"})
     environment = {"HADOOP_CONF_DIR": str(tmp_path)}
-    assert ResourceManager.of(None, environment).addresses == ("http://rm:8088",)
-    assert ResourceManager.of("http://one:1/, https://two:2", environment).addresses == (
+    assert YarnManager.of(None, environment).addresses == ("http://rm:8088",)
+    assert YarnManager.of("http://one:1/, https://two:2", environment).addresses == (
         "http://one:1", "https://two:2",
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("environment", [{}, {"HADOOP_CONF_DIR": "/nowhere"}])
 def test_without_an_address_nothing_is_launched_and_nothing_believed(environment: dict[str, str]) -> None:
-    manager = YarnManager(ResourceManager.of(None, environment))
+    manager = YarnManager.of(None, environment)
     with pytest.raises(ResourceManagerUnknown, match="HADOOP_CONF_DIR"):
         manager.settings("0123456789ab")
     with pytest.raises(ClusterUnreachable, match="neither HADOOP_CONF_DIR nor YARN_CONF_DIR"):
@@ -76,18 +75,18 @@ def test_without_an_address_nothing_is_launched_and_nothing_believed(environment
 
 def test_a_broken_configuration_is_none(tmp_path: Path) -> None:
     (tmp_path / "yarn-site.xml").write_text("<configuration>")
-    assert ResourceManager.of(None, {"YARN_CONF_DIR": str(tmp_path)}).addresses == ()
+    assert YarnManager.of(None, {"YARN_CONF_DIR": str(tmp_path)}).addresses == ()
 
 
 def test_a_standby_sends_us_to_the_other() -> None:
     with serving(200, "STANDBY") as standby, serving(200) as active:
-        assert ResourceManager((standby, active)).applications("0123456789ab") == []
-        ResourceManager((standby, active)).kill("application_1_0001")
+        assert YarnManager((standby, active)).applications("0123456789ab") == []
+        YarnManager((standby, active)).kill_application("application_1_0001")
 
 
 def test_one_that_starts_is_not_believed_that_it_has_no_application() -> None:
     with serving(200, "INITIALIZING") as address, pytest.raises(ClusterUnreachable, match="initializing, not active"):
-        ResourceManager((address,)).applications("0123456789ab")
+        YarnManager((address,)).applications("0123456789ab")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ def test_one_that_starts_is_not_believed_that_it_has_no_application() -> None:
 )
 def test_who_does_not_answer_is_told_with_the_question(code: int, said: str) -> None:
     with serving(code) as address, pytest.raises(ClusterUnreachable) as raised:
-        ResourceManager((address,)).applications("0123456789ab")
+        YarnManager((address,)).applications("0123456789ab")
     assert raised.value.cause == f"{address} {said}"
     assert f"curl -X GET {address}/ws/v1/cluster/apps?applicationTags=0123456789ab" in raised.value.asked
 
@@ -110,7 +109,7 @@ def test_who_does_not_answer_is_told_with_the_question(code: int, said: str) -> 
 def test_a_closed_port_is_no_answer() -> None:
     (closed,) = free_addresses(1)
     with pytest.raises(ClusterUnreachable, match=f"http://{closed} .*Connection refused"):
-        ResourceManager((f"http://{closed}",)).applications("0123456789ab")
+        YarnManager((f"http://{closed}",)).applications("0123456789ab")
 
 
 def test_a_log_that_is_nowhere_is_none() -> None:
@@ -167,7 +166,7 @@ Caused by: java.net.ConnectException: Connection refused
 
 
 def seen(*described: dict[str, Any]) -> DriverObservation:
-    return yarn.combine_applications([yarn.YarnApplication.of(one) for one in described])
+    return yarn.combine_applications([*described])
 
 
 def application(state: str, final: str = "UNDEFINED", number: int = 1, diagnostics: str = "") -> dict[str, Any]:

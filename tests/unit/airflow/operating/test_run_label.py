@@ -129,8 +129,9 @@ def test_what_cannot_be_noted_does_not_stop_the_scheduler() -> None:
     note_run(SimpleNamespace(dag_id=OPERATE, run_id=RUN, conf=RESTORE, note=None), succeeded=True)  # type: ignore[arg-type]
 
 
-def test_a_task_is_labelled(project: Project) -> None:
-    reads = ReadForm(task_id="read_form", first_task=dict.fromkeys(purposes(), "plan"))
+def test_a_task_is_labelled(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessionizer_airflow.operating.jobs.require_startable", lambda *_, **__: None)
+    reads = ReadForm(task_id="read_form", project=project, first_task=dict.fromkeys(purposes(), "plan"))
     tasks = [reads, MakePlan(task_id="plan", project=project)]
     given = context(RESTORE)
     assert reads.choose_branch(given) == "plan"

@@ -139,8 +139,8 @@ def test_the_job_of_a_stream_makes_the_savepoint_that_was_named_for_it(tmp_path:
         of = project(tmp_path)
         why = "scheduled, every 1 hour"
         task = TakeSavepoint(task_id="t", stream="clicks", savepoint="x1", why=why, native=native, project=of)
-        assert task.job.name == "clicks.savepoint"
-        assert task.job.arguments == (
+        assert task.name == "clicks.savepoint"
+        assert (*(task.application_args or ()),) == (
             "savepoint", "create", "clicks", "--id", "x1", "--why", why, *option,
             "--home", str(tmp_path), "--streams", str(tmp_path / "specs"),
         )  # fmt: skip
@@ -413,6 +413,6 @@ def test_the_job_of_a_stream_compacts_it_without_asking(
     project_of_scheduled_compactions: Project, tmp_path: Path
 ) -> None:
     task = CompactTables(task_id="t", stream="old", project=project_of_scheduled_compactions)
-    assert task.job.arguments == (
+    assert (*(task.application_args or ()),) == (
         "compact", "old", "--yes", "--home", str(tmp_path), "--streams", str(tmp_path / "specs"),
     )  # fmt: skip

@@ -39,7 +39,6 @@ from sessionizer_airflow.supervision.failures import (
     end_wait,
     failure_of,
     is_due_to_tell,
-    note_told,
 )
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import alert_on_failure
@@ -261,8 +260,8 @@ def test_people_are_told_of_what_has_lasted_once_and_only_while_the_stream_is_wa
     assert not is_due_to_tell(record, POLICY, 0, told_at - 1)
     assert is_due_to_tell(record, POLICY, 0, told_at)
     assert not is_due_to_tell(record, POLICY, NOW + 1, told_at), "it was stopped meanwhile"
-    assert not is_due_to_tell(note_told(record), POLICY, 0, told_at)
-    over = end_wait(note_told(record))
+    assert not is_due_to_tell(replace(record, waiting_told=True), POLICY, 0, told_at)
+    over = end_wait(replace(record, waiting_told=True))
     assert (over.waiting_since, over.waiting_told, over.attempts) == (None, False, 1)
 
 

@@ -37,9 +37,9 @@ from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operators.desired_state import SetDesiredState, unpause_line
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision import health
-from sessionizer_airflow.supervision.health import HealthWatch, examine_health
+from sessionizer_airflow.supervision import watch as watching
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.watch import HealthWatch, examine_health
 from support.expected.driver_statuses import judged_stream
 from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import Platform
@@ -110,12 +110,12 @@ def test_old_events_are_told_as_the_page_tells_them(home: StreamHome, monkeypatc
     """
     home.prepare()
     HEARTBEAT_FILE.of(home).write(beat(lag=90 * MINUTE))
-    monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
+    monkeypatch.setattr(watching, "epoch_ms", lambda: NOW)
     found = judged(beat(lag=90 * MINUTE), samples=rest())
     assert [(each.rule, each.word, each.remedy) for each in found.findings] == [(Rule.OLD_EVENTS, "warning", "")]
-    assert HealthWatch(home).look(found).alert is None
+    assert HealthWatch(home).look(found)[1] is None
     busy = judged(beat(lag=90 * MINUTE), samples=tuple(replace(each, batch_ms=59_000) for each in rest()))
-    alert = HealthWatch(home).look(busy).alert
+    alert = HealthWatch(home).look(busy)[1]
     assert alert is not None
     assert busy.alarm is not None
     assert (alert.kind, alert.reason, alert.what_to_do) == ("lagging", busy.alarm.what, busy.alarm.remedy)
@@ -126,10 +126,10 @@ def test_the_alert_of_a_rule_without_a_kind_of_its_own_is_the_word(
 ) -> None:
     home.prepare()
     HEARTBEAT_FILE.of(home).write(beat())
-    monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
+    monkeypatch.setattr(watching, "epoch_ms", lambda: NOW)
     watch = HealthWatch(home)
     rooms = (None, LOW_ROOM - 1, LOW_ROOM - 2, 1, None)
-    alerts = [watch.look(judged(beat(), free_bytes=free)).alert for free in rooms]
+    alerts = [watch.look(judged(beat(), free_bytes=free))[1] for free in rooms]
     assert [alert and alert.kind for alert in alerts] == [None, "degraded", None, "down", "recovered"]
 
 
@@ -160,16 +160,16 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
     HEARTBEAT_FILE.of(home).write(beat())
     told = []
     for minute in range(40):
-        monkeypatch.setattr(health, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
+        monkeypatch.setattr(watching, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
         if minute == 30:
             HEARTBEAT_FILE.of(home).write(beat(NOW + 30 * MINUTE))
         found_at = NOW + minute * MINUTE
         shown = judged(HEARTBEAT_FILE.of(home).read(), found_at, worked_at=NOW)
         for watch in (HealthWatch(home), HealthWatch(home)):
-            found = watch.look(shown)
-            assert found.beat is not None, "a new watch sends the metrics once"
-            assert watch.look(shown).beat is None
-            told.append((minute, found.alert))
+            found, alert = watch.look(shown)
+            assert found is not None, "a new watch sends the metrics once"
+            assert watch.look(shown)[0] is None
+            told.append((minute, alert))
     alerts = [(minute, alert.kind, alert.reason) for minute, alert in told if alert]
     assert alerts == [
         (11, AlertKind.STALE, "no progress for 11 m"),
@@ -181,16 +181,16 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
 def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
     home.prepare()
     HEARTBEAT_FILE.of(home).write(beat())
-    monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
+    monkeypatch.setattr(watching, "epoch_ms", lambda: NOW)
     watch = HealthWatch(home)
     watch.look(judged(beat()))
-    monkeypatch.setattr(health, "epoch_ms", lambda: NOW + 20 * MINUTE)
+    monkeypatch.setattr(watching, "epoch_ms", lambda: NOW + 20 * MINUTE)
     stale = judged(beat(), NOW + 20 * MINUTE)
-    alert = watch.look(stale).alert
+    alert = watch.look(stale)[1]
     assert alert is not None
     assert alert.kind is AlertKind.STALE
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
-    assert watch.look(stale).alert is None
+    assert watch.look(stale)[1] is None
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.project import Folders
-from sessionizer_airflow.supervision import act, health, watch
+from sessionizer_airflow.supervision import act, watch
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
@@ -183,7 +183,7 @@ def test_a_quiet_day(tmp_path: Path, said: Heard, monkeypatch: pytest.MonkeyPatc
     home.prepare()
     acquire(home, "driver-1")
     day = Day(home)
-    for module in (triggers, watch, health, act):
+    for module in (triggers, watch, act):
         monkeypatch.setattr(module, "epoch_ms", day.epoch_ms)
     monkeypatch.setattr("asyncio.sleep", day.sleep)
     monkeypatch.setattr(StreamTrigger, "log", Log(said))
@@ -205,7 +205,6 @@ def test_a_quiet_day(tmp_path: Path, said: Heard, monkeypatch: pytest.MonkeyPatc
 def supervisor_of(home: StreamHome, policy: SupervisionPolicy, said: Heard) -> Supervisor:
     platform = home.root.parents[1]
     return Supervisor(
-        stream="clicks",
         home=home,
         folders=Folders(home=platform, streams=platform / "specs"),
         launcher=LocalLauncher(lambda _: ["false"]),
