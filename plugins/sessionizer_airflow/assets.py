@@ -127,7 +127,8 @@ class SessionsLanded(BaseEventTrigger):
             payload, announcement = found
             yield TriggerEvent({"stream": self.stream, **payload})  # type: ignore[no-untyped-call]
             last = replace(announcement, at=epoch_ms())
-            await self._remember(last)
+            if self.asset_state_store:
+                await self.asset_state_store.aset(ANNOUNCED, add_stamp(last.to_json()))
 
     async def _heartbeat(self) -> Heartbeat | None:
         return await asyncio.to_thread(HEARTBEAT_FILE.of(StreamHome.of(Path(self.platform_home), self.stream)).read)
@@ -137,7 +138,3 @@ class SessionsLanded(BaseEventTrigger):
         if not isinstance(kept, dict) or unknown_format(kept) is not None:
             return None  # at worst the newest sessions are announced again
         return Announcement.from_json(kept)
-
-    async def _remember(self, announcement: Announcement) -> None:
-        if self.asset_state_store:
-            await self.asset_state_store.aset(ANNOUNCED, add_stamp(announcement.to_json()))

@@ -3,7 +3,7 @@
 A report ends no driver. A watch sees a dead driver within seconds and acts, unless its DAG is paused or gone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -36,10 +36,7 @@ DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOP
 def report_unwatched(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Alert users of each new such stream.
-
-    Raises StreamFindings: there are any.
-    """
+    """Alert users of each new stream that has no driver or supervisor. Raises StreamFindings if there are any."""
     found = []
     for view in all_streams(platform_home, streams):
         if not view.specified:
@@ -54,9 +51,8 @@ def report_unwatched(
         found.append(alert)
         if TOLD_OF_UNWATCHED.is_news(home, view.owner.uid or None):
             tell(alert)
-    if found:
-        raise StreamFindings([each.reason for each in found], "; ".join(each.what_to_do for each in found))
-    say("every stream that should run runs, or its supervisor acts")
+    calm = "every stream that should run runs, or its supervisor acts"
+    _conclude([(each.reason, each.what_to_do) for each in found], say, calm)
 
 
 def find_unwatched(view: StreamView, patience: int, now_ms: int) -> Alert | None:
@@ -84,10 +80,7 @@ def find_unwatched(view: StreamView, patience: int, now_ms: int) -> Alert | None
 def report_orphans(
     platform_home: Path, streams: Path, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Say a line for each orphan, and alert users of each new one.
-
-    Raises StreamFindings: there are any.
-    """
+    """Say a line for each orphan, and alert users of each new one. Raises StreamFindings if there are any."""
     found = []
     for view in all_streams(platform_home, streams):
         if view.home is None:
@@ -101,9 +94,7 @@ def report_orphans(
         if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
             told = finding.what, finding.remedy
             tell(Alert.about(AlertKind.ORPHANED, view.name, told, view.owner.heartbeat))
-    if found:
-        raise StreamFindings([each.what for each in found], "; ".join(each.remedy for each in found))
-    say("every driver that runs has a spec")
+    _conclude([(each.what, each.remedy) for each in found], say, "every driver that runs has a spec")
 
 
 def report_stuck(
@@ -113,18 +104,15 @@ def report_stuck(
 
     Raises StreamFindings: there are any.
     """
-    found = {}
+    found = []
     for view in all_streams(platform_home, streams):
         unfinished = view.unfinished
         if unfinished is None or not unfinished.is_unattended(epoch_ms(), patience):
             continue
-        found[view.name] = unfinished
+        found.append((f"stream {view.name}: {unfinished.standing}", unfinished.go_on))
         if TOLD_OF_STUCK.is_news(StreamHome.of(platform_home, view.name), unfinished.try_key):
             tell(alert_on_unattended(view.name, unfinished))
-    if found:
-        lines = [f"stream {name}: {unfinished.standing}" for name, unfinished in found.items()]
-        raise StreamFindings(lines, "; ".join(unfinished.go_on for unfinished in found.values()))
-    say("every unfinished command has a process")
+    _conclude(found, say, "every unfinished command has a process")
 
 
 def report_assets(
@@ -149,6 +137,11 @@ def report_assets(
         if finding is not None:
             say(f"stream {view.name}: {finding.what}. Its URI is {uri}")
             found.append((f"stream {view.name}: {finding.what}", finding.what_to_do))
+    _conclude(found, say, "every stream has its assets")
+
+
+def _conclude(found: Sequence[tuple[str, str]], say: Callable[[str], None], calm: str) -> None:
+    """Raise the findings, each with its remedy, or say that there are none."""
     if found:
         raise StreamFindings([what for what, _ in found], "; ".join(how for _, how in found))
-    say("every stream has its assets")
+    say(calm)

@@ -83,23 +83,14 @@ class StreamTrigger(BaseTrigger):
                 known, self._health_due = look.about, 0
             await self._judge_health()
             await self._report_health(watch)
-            call = look.call or (self._label != self.shown and self._can_be_shown)
+            # Only a worker can change the label. If the control directory cannot be written, it is called when due.
+            can_be_shown = self.shown is not None and self.unwritten is None
+            call = look.call or (self._label != self.shown and can_be_shown)
             if epoch_ms() >= max(earliest, 0 if call else self.watch_until):
-                yield self._event(look.line, watch_is_over=not call)
+                kept = {"watch_until": self.watch_until, "unwritten": self.unwritten}
+                yield TriggerEvent({"watch_is_over": not call, "line": look.line, **kept})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(POLL_SECONDS)
-
-    def _event(self, line: str, *, watch_is_over: bool) -> TriggerEvent:
-        kept = {"watch_until": self.watch_until, "unwritten": self.unwritten}
-        return TriggerEvent({"watch_is_over": watch_is_over, "line": line, **kept})  # type: ignore[no-untyped-call]
-
-    @property
-    def _can_be_shown(self) -> bool:
-        """Whether a worker may be called to change the task's label, which the triggerer cannot change.
-
-        If the control directory cannot be written, a worker is called only when that is due for another try.
-        """
-        return self.shown is not None and self.unwritten is None
 
     async def _report_health(self, watch: HealthWatch) -> None:
         beat, alert = await asyncio.to_thread(watch.look, self._judged)

@@ -73,16 +73,6 @@ class Wiring:
         """
         return sorted({file.stem for file in spec_files(self.project.streams) if is_name(file.stem)})
 
-    @property
-    def pool(self) -> str:
-        """The pool of scheduled Spark jobs. Each occupies a worker and a JVM, and supervision needs its own slots."""
-        return self.supervision.report_pool
-
-    @property
-    def watch_lease(self) -> timedelta:
-        """The length of one watch."""
-        return timedelta(milliseconds=self.supervision.watch_lease_ms)
-
 
 SUPERVISE_DOCUMENTATION = """
 Keeps the stream's driver running.
@@ -111,10 +101,11 @@ RETRIES: dict[str, Any] = {
 
 def supervise_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
     """Return the DAG that keeps the driver of ``spec`` up."""
-    overdue_after = wiring.watch_lease + timedelta(milliseconds=wiring.supervision.watch_grace_ms)
+    watch_lease = timedelta(milliseconds=wiring.supervision.watch_lease_ms)
+    overdue_after = watch_lease + timedelta(milliseconds=wiring.supervision.watch_grace_ms)
     documentation = SUPERVISE_DOCUMENTATION.format(stream=spec.name)
     with DAG(
-        **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=wiring.watch_lease + timedelta(hours=1)),
+        **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
         # A user runs it by unpausing it. The ids of scheduled runs sort by date, by which past runs are recognised.
@@ -202,7 +193,7 @@ def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
             name=f"{spec.name}.report",
             arguments=project.job_argv(spec.name, "report"),
             project=project,
-            pool=wiring.pool,
+            pool=settings.report_pool,
             execution_timeout=timedelta(hours=1),
             retries=2,
             retry_delay=timedelta(minutes=1),
@@ -211,11 +202,7 @@ def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
 
 
 def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: str | None) -> None:
-    """Put the DAGs of the streams in ``folder``, and the platform's DAGs unless ``platform`` is None, in ``namespace``.
-
-    Raises InvalidSpec: there is no such folder, or ``platform`` is no name.
-    Raises HomeMissing.
-    """
+    """Put the DAGs of the streams in ``folder``, and the platform's DAGs, in ``namespace``. See ``stream_dags``."""
     wiring = Wiring.of(folder_beside(namespace, folder))
     dags: list[DAG] = []
     for spec in wiring.specs:
@@ -224,9 +211,8 @@ def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: s
     if platform is not None:
         check_name("platform", platform)
         of_forms = (operate_dag, upgrade_dag, upgrade_list_dag)
-        dags += [
-            make(wiring, platform) for make in (*of_forms, savepoints_dag, compaction_dag, maintenance_dag, orphans_dag)
-        ]
+        of_schedules = (savepoints_dag, compaction_dag, maintenance_dag, orphans_dag)
+        dags += [make(wiring, platform) for make in (*of_forms, *of_schedules)]
         dags += [] if wiring.erasures is None else [erase_dag(wiring, platform, wiring.erasures)]
     namespace.update({dag.dag_id: dag for dag in dags})
 

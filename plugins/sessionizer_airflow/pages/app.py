@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,61 +51,40 @@ STYLE = (
 )
 
 
-def render_page(title: str, blocks: Iterable[str]) -> str:
-    """Render a whole document. ``blocks`` are HTML already."""
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style><h1>{escape(title)}</h1>{''.join(blocks)}</html>"
-    )
-
-
-def paragraph(text: str) -> str:
-    """Render a line of prose."""
-    return f"<p>{escape(text)}</p>"
-
-
-def render_preformatted(text: str) -> str:
-    """Render a text to read as it is, or to paste."""
-    return f"<pre>{escape(text)}</pre>"
-
-
-def log_page(stream: str, path: str, lines: Sequence[str], note: str | None = None) -> str:
-    """Render the last lines of the driver's log, below a ``note`` about the stream."""
-    notes = [paragraph(note)] if note else []
-    if not lines:
-        seen = paragraph(f"Nothing to be read in {path}: it is empty, or on another machine.")
-        return render_page(f"{stream}: driver log", [*notes, seen])
-    about = paragraph(f"The last {len(lines)} lines of {path}. Reload for newer ones.")
-    return render_page(f"{stream}: driver log", [*notes, about, render_preformatted("\n".join(lines))])
-
-
-def tables_page(stream: str, places: Sequence[TablePlace], note: str | None = None) -> str:
-    """Show the place of each table, with queries to paste, below a ``note`` about the stream."""
-    return render_page(f"{stream}: tables", [*([paragraph(note)] if note else []), *map(_table, places)])
-
-
-def _table(place: TablePlace) -> str:
-    if not place.may_be_there:
-        return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path} (not there yet, or not on this machine)')}"
-    queries = (("Spark SQL", place.spark_sql), ("DuckDB", place.duckdb), ("Polars", place.polars))
-    shown = "".join(f"{paragraph(label)}{render_preformatted(query)}" for label, query in queries)
-    version = "" if place.version is None else f", version {place.version}"
-    named = "" if place.catalog_name is None else f", {place.catalog_name} in Spark's catalog"
-    return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}{version}{named}')}{shown}"
-
-
-def message_page(stream: str, title: str, message: str) -> str:
-    """Render a page that says why there is nothing to show."""
-    return render_page(f"{stream}: {title}", [paragraph(message)])
-
-
-LINES_SHOWN = 500
 HEADERS = {
     # No output of a driver may become a script, even if the escaping fails.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+
+
+def _render(title: str, *blocks: str) -> HTMLResponse:
+    """Render a whole document. ``blocks`` are HTML already."""
+    text = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style><h1>{escape(title)}</h1>{''.join(blocks)}</html>"
+    )
+    return HTMLResponse(text, headers=HEADERS)
+
+
+def _paragraph(text: str | None) -> str:
+    return f"<p>{escape(text)}</p>" if text else ""
+
+
+def _preformatted(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"
+
+
+def _table(place: TablePlace) -> str:
+    if not place.may_be_there:
+        return f"<h2>{escape(place.name)}</h2>{_paragraph(f'{place.path} (not there yet, or not on this machine)')}"
+    queries = (("Spark SQL", place.spark_sql), ("DuckDB", place.duckdb), ("Polars", place.polars))
+    shown = "".join(f"{_paragraph(label)}{_preformatted(query)}" for label, query in queries)
+    version = "" if place.version is None else f", version {place.version}"
+    named = "" if place.catalog_name is None else f", {place.catalog_name} in Spark's catalog"
+    return f"<h2>{escape(place.name)}</h2>{_paragraph(f'{place.path}{version}{named}')}{shown}"
+
 
 MayReadLogs = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 MayReadDag = Depends(requires_access_dag("GET"))
@@ -143,52 +122,48 @@ def driver_log(
     home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]
 ) -> Response:
     """Show the end of the newest driver's log, without credentials."""
-    launch = read_launch(home)
+    launch, title = read_launch(home), f"{home.name}: driver log"
     if launch is None:
-        return _html(message_page(home.name, "driver log", "Its driver was not launched from Airflow."))
+        return _render(title, _paragraph("Its driver was not launched from Airflow."))
     log = own_file(home, launch.log)
     if log is None:
-        return _html(message_page(home.name, "driver log", "Its launch record names a file outside of its home."))
-    changed = describe_change(home, project.streams)
-    return _html(log_page(home.name, launch.log, tail(log, LINES_SHOWN), changed))
+        return _render(title, _paragraph("Its launch record names a file outside of its home."))
+    changed, lines = _paragraph(describe_change(home, project.streams)), tail(log, 500)
+    if not lines:
+        nothing = f"Nothing to be read in {launch.log}: it is empty, or on another machine."
+        return _render(title, changed, _paragraph(nothing))
+    about = _paragraph(f"The last {len(lines)} lines of {launch.log}. Reload for newer ones.")
+    return _render(title, changed, about, _preformatted("\n".join(lines)))
 
 
 def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
     """Redirect to the live driver's Spark UI, whose address changes with each driver."""
-    seen = read_driver(home, epoch_ms())
+    seen, title = read_driver(home, epoch_ms()), f"{home.name}: Spark UI"
     address = seen.heartbeat.spark_ui if seen.heartbeat else None
     if not seen.state.is_live:
-        return _html(message_page(home.name, "Spark UI", f"No driver runs now ({seen.state})."))
+        return _render(title, _paragraph(f"No driver runs now ({seen.state})."))
     if address is None or not address.startswith(("http://", "https://")):
-        return _html(message_page(home.name, "Spark UI", "The driver has no Spark UI (spark.ui.enabled), or not yet."))
+        return _render(title, _paragraph("The driver has no Spark UI (spark.ui.enabled), or not yet."))
     return RedirectResponse(address, headers=HEADERS)
 
 
 def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]) -> Response:
     """Show the places of the tables, with queries to paste."""
+    title = f"{home.name}: tables"
     try:
         sink = spec_in_force(home, find_stream(project.streams, home.name)).sink
     except SessionizerError as error:
-        return _html(message_page(home.name, "tables", redact(str(error))))
-    places = table_places(locate_data(home), sink)
-    return _html(tables_page(home.name, places, describe_change(home, project.streams)))
+        return _render(title, _paragraph(redact(str(error))))
+    changed = _paragraph(describe_change(home, project.streams))
+    return _render(title, changed, *map(_table, table_places(locate_data(home), sink)))
 
 
 def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Response:
     """Show a kept proof. It has samples of the stream's rows, so that it needs the right to read logs."""
     try:
-        return _html(Store(page_of(home, proof_id)).read().decode())
+        return HTMLResponse(Store(page_of(home, proof_id)).read().decode(), headers=HEADERS)
     except (InvalidSpec, FileNotFoundError):
         raise HTTPException(404, "no such proof: the newest are kept") from None
-
-
-def _html(text: str) -> HTMLResponse:
-    return HTMLResponse(text, headers=HEADERS)
-
-
-may_open = requires_access_view(AccessView.PLUGINS)
-may_read = requires_access_dag("GET")
-may_read_rows = requires_access_dag("GET", DagAccessEntity.TASK_LOGS)
 
 
 def create_streams_page(project: Project | None = None, *, pages: str) -> FastAPI:
@@ -199,9 +174,9 @@ def create_streams_page(project: Project | None = None, *, pages: str) -> FastAP
     place = project or Project.from_environment()
     settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE, "upgrade": UPGRADE}
     host = PageHost(
-        may_open=may_open,
-        may_read=may_read,
-        may_read_rows=may_read_rows,
+        may_open=requires_access_view(AccessView.PLUGINS),
+        may_read=requires_access_dag("GET"),
+        may_read_rows=requires_access_dag("GET", DagAccessEntity.TASK_LOGS),
         sees=readable_dags,
         offers=runnable_dags,
         settings=settings,

@@ -5,14 +5,17 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from airflow.providers.apache.spark.hooks import spark_submit as provider_hooks
 
-from sessionizer.control.records.process_records import LaunchRecord
+from sessionizer.control.lease import read_lease
+from sessionizer.control.records.process_records import EXIT_FILE, LaunchRecord, Vacancy, is_alive
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import DRIVER_MEMORY
 from sessionizer.launch.installation import PYTHON_VARIABLE
@@ -21,7 +24,13 @@ from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.project import Folders, Project
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.watch import look_at
+from support.expected.driver_statuses import Heard, launched, recorded, works
 from support.faults.bad_clicks import KAFKA, changed
+from support.processes import fake_cluster
 from support.processes.ports import eventually
 
 WAITS = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"]
@@ -36,7 +45,7 @@ SECRETS = {
 
 
 @pytest.fixture
-def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchRecord]:
+def started_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchRecord]:
     for name, value in {**SECRETS, "VISITS_JAAS": "login", "AZURE_TENANT_ID": "tenant"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SESSIONIZER_DRIVER_ENVIRONMENT", "AZURE_*")
@@ -58,29 +67,29 @@ def environment_of(launch: LaunchRecord) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs if pair)
 
 
-def test_it_has_none_of_what_is_airflows(launched: LaunchRecord) -> None:
-    found = environment_of(launched)
+def test_it_has_none_of_what_is_airflows(started_here: LaunchRecord) -> None:
+    found = environment_of(started_here)
     assert not found.keys() & SECRETS.keys()
     assert "hunter2" not in "".join(found.values())
     assert not [name for name in found if "AIRFLOW" in name]
 
 
-def test_it_has_what_its_spec_and_the_installation_name(launched: LaunchRecord) -> None:
-    found = environment_of(launched)
+def test_it_has_what_its_spec_and_the_installation_name(started_here: LaunchRecord) -> None:
+    found = environment_of(started_here)
     assert (found["VISITS_JAAS"], found["AZURE_TENANT_ID"]) == ("login", "tenant")
     assert {"PATH", "PYTHONPATH", "PYSPARK_PYTHON", "SESSIONIZER_DRIVER_LOG"} <= found.keys()
 
 
 def test_it_has_a_limit_of_the_heap_unless_the_site_has_one(
-    launched: LaunchRecord, monkeypatch: pytest.MonkeyPatch
+    started_here: LaunchRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert environment_of(launched)["SPARK_DRIVER_MEMORY"] == DRIVER_MEMORY["SPARK_DRIVER_MEMORY"]
+    assert environment_of(started_here)["SPARK_DRIVER_MEMORY"] == DRIVER_MEMORY["SPARK_DRIVER_MEMORY"]
     monkeypatch.setenv("SPARK_DRIVER_MEMORY", "6g")
     assert job_environment(os.environ)["SPARK_DRIVER_MEMORY"] == "6g"
 
 
-def test_its_log_is_not_for_everybody(launched: LaunchRecord) -> None:
-    assert stat.S_IMODE(Path(launched.log).stat().st_mode) == 0o640
+def test_its_log_is_not_for_everybody(started_here: LaunchRecord) -> None:
+    assert stat.S_IMODE(Path(started_here.log).stat().st_mode) == 0o640
 
 
 # the provider leaves the pipe to the program that it has started open
@@ -143,3 +152,178 @@ def test_a_job_gets_the_keys_of_the_connection(
     rendered = {name: getattr(task, name) for name in task.template_fields}
     for place in (rendered, vars(task), caplog.text):
         assert KEY not in str(place)
+
+
+CONNECTION = {
+    "conn_type": "spark",
+    "host": "k8s://https://kubernetes:6443",
+    "extra": {"deploy-mode": "cluster", "namespace": "streams"},
+}
+PATIENT_ENOUGH = SupervisionPolicy(
+    startup_grace_ms=8_000, stale_limit_ms=2_500, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=2
+)
+NewSupervisor = Callable[[], Supervisor]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    state, programs = tmp_path / "cluster", tmp_path / "programs"
+    state.mkdir()
+    programs.mkdir()
+    # It finds its packages without what the launcher keeps from it.
+    stand_in = tmp_path / "stand_in" / "spark-submit"
+    stand_in.parent.mkdir()
+    stand_in.symlink_to(fake_cluster.__file__)
+    program = programs / "spark-submit"
+    found_in = os.environ["PYTHONPATH"]
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{found_in}" exec "{sys.executable}" "{stand_in}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("FAKE_CLUSTER", str(state))
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    monkeypatch.setattr(provider_hooks, "kube_client", object(), raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(CONNECTION))
+    yield state
+    for file in state.glob("*.pid"):
+        if int(file.read_text()):
+            fake_cluster.end(int(file.read_text()), state)
+
+
+@pytest.fixture
+def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> NewSupervisor:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "delta.jar").touch()
+    project = Project(
+        application=Path("/shared/jobs/main.py"), streams=Path("/shared/streams"), jars=jars, home=tmp_path
+    )
+
+    def build() -> Supervisor:
+        return Supervisor(
+            home=home,
+            folders=Folders(home=tmp_path, streams=project.streams),
+            launcher=ConnectionLauncher(project=project),
+            policy=PATIENT_ENOUGH,
+            say=said,
+        )
+
+    return build
+
+
+def launch_and_wait(supervisor: Supervisor) -> str:
+    decision = supervisor.settle()
+    assert isinstance(decision, Adopt)
+    eventually(lambda: works(supervisor.home, decision.uid))
+    return decision.uid
+
+
+def pid_of(cluster: Path, home: StreamHome) -> int:
+    return int((cluster / f"{launched(home).submission}.pid").read_text())
+
+
+def replaced(in_cluster: NewSupervisor, home: StreamHome, uid: str) -> bool:
+    in_cluster().settle()
+    return launched(home).uid != uid
+
+
+def test_driver_on_another_host_is_watched_and_stopped(in_cluster: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(in_cluster())
+    assert in_cluster().settle() == Adopt(uid, "RUNNING")
+    lease = read_lease(home)
+    assert lease is not None
+    assert lease.host == "worker-7"
+    write_desired(home, DesiredState.STOPPED, by="ops", why="")
+    assert isinstance(in_cluster().settle(), StandBy)
+    eventually(lambda: EXIT_FILE.of(home, uid).read())
+    assert not look_at(home, PATIENT_ENOUGH).call
+
+
+@pytest.mark.long
+def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path
+) -> None:
+    uid = launch_and_wait(in_cluster())
+    fake_cluster.end(pid_of(cluster, home), cluster)
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    eventually(lambda: replaced(in_cluster, home, uid))
+    assert "pod is Failed" in recorded(home).last_failure
+
+
+def test_frozen_driver_is_fenced_then_killed_by_the_cluster(
+    in_cluster: NewSupervisor,
+    home: StreamHome,
+    cluster: Path,
+    golden: Callable[[str, str], None],
+    tmp_path: Path,
+) -> None:
+    uid = launch_and_wait(in_cluster())
+    pid = pid_of(cluster, home)
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    in_cluster().settle()
+    assert not fake_cluster.lives(pid)
+    lines = (cluster / "calls").read_text().splitlines(keepends=True)
+    next_driver = next((at for at, line in enumerate(lines) if "--uid" in line and uid not in line), None)
+    calls = "".join(lines[:next_driver]).replace(uid, "$UID").replace(str(tmp_path), "$HOME")
+    golden("cluster_calls/kubernetes.txt", calls)
+    eventually(lambda: replaced(in_cluster, home, uid))
+
+
+def test_refused_submission_is_noticed_at_once(in_cluster: NewSupervisor, home: StreamHome, cluster: Path) -> None:
+    (cluster / "mood").write_text("refuses")
+    in_cluster().settle()
+    uid = launched(home).uid
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call, seconds=6)
+    assert isinstance(in_cluster().settle(), Wait)
+    (cluster / "mood").write_text("steady")
+    eventually(lambda: replaced(in_cluster, home, uid))
+
+
+@pytest.mark.long
+def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path
+) -> None:
+    (cluster / "mood").write_text("full")
+    in_cluster().settle()
+    waiting = cluster / f"{launched(home).submission}.pid"
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    in_cluster().settle()
+    assert not waiting.exists()
+    assert "is Pending" in recorded(home).last_failure
+
+
+@pytest.mark.long
+def test_silent_cluster_does_not_keep_the_stream_down(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, said: Heard
+) -> None:
+    uid = launch_and_wait(in_cluster())
+    os.kill(pid_of(cluster, home), signal.SIGSTOP)
+    (cluster / "mood").write_text("silent")
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    eventually(lambda: replaced(in_cluster, home, uid))
+    lease = read_lease(home)
+    assert lease is not None
+    assert lease.uid != uid or lease.vacancy is Vacancy.FENCED
+    (warning,) = [line for line in said if "may still run, but can write nothing more" in line]
+    assert "Connection refused" in warning
+
+
+def test_no_secret_reaches_a_command_line(
+    in_cluster: NewSupervisor, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "s3cr3t-of-the-broker")
+    launch_and_wait(in_cluster())
+    assert "s3cr3t" not in (cluster / "calls").read_text()
+
+
+def test_submission_that_hangs_is_ended_before_the_cluster_is_asked(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path
+) -> None:
+    (cluster / "mood").write_text("hangs")
+    in_cluster().settle()
+    launch = launched(home)
+    assert launch.process is not None
+    assert is_alive(launch.process)
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    (cluster / "mood").write_text("steady")
+    eventually(lambda: replaced(in_cluster, home, launch.uid))
+    assert is_alive(launch.process) is False

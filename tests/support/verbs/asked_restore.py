@@ -44,10 +44,16 @@ def context(form: dict[str, Any], **more: Any) -> Any:
 def park_approvals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Approvals park without an Airflow to ask."""
 
-    def park(self: ApprovalOperator, context: Any) -> None:
+    def parks(self: ApprovalOperator, context: Any) -> None:
         raise TaskAwaitingInput(method_name="execute_complete")
 
-    monkeypatch.setattr(ApprovalOperator, "execute", park)
+    monkeypatch.setattr(ApprovalOperator, "execute", parks)
+
+
+def park(task: ApprovalOperator, given: Any) -> None:
+    """Have the approval ask, and park."""
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(given)
 
 
 def answer_of(user: object, option: str = "Approve") -> dict[str, Any]:

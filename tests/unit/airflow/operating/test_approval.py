@@ -1,12 +1,15 @@
-"""What is shown to whoever approves, what an answer hands on, and what is told when it fails."""
+"""What is shown to whoever approves, what an answer hands on, what is told when it fails; plans of many erasures."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowSkipException
+from deltalake import write_deltalake
 
 from sessionizer.control.records.operation_record import (
     IN_AIRFLOW,
@@ -18,9 +21,11 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, DesiredState, write_desired
 from sessionizer.deployment.differences import Difference, describe_differences, describe_hindrance
-from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
-from sessionizer.home.clock import HOUR
+from sessionizer.errors import InvalidSpec, PlanChanged, SessionizerError, StreamMovedOn
+from sessionizer.home.clock import DAY, HOUR
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage
+from sessionizer.lineage.kept_spec import LineageSpec, write_lineage_spec
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import PersonNeeded
@@ -33,6 +38,7 @@ from sessionizer_airflow.operating.approval import (
     name_user,
     subject_of,
 )
+from sessionizer_airflow.operating.erasures import ApproveErasures, ErasureSettings, forms_of_erasures
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.results import (
     PLAN_AGAIN,
@@ -45,8 +51,9 @@ from sessionizer_airflow.operating.results import (
 )
 from sessionizer_airflow.project import Project
 from support.fixtures.reviewed import Reviewed
+from support.places import opened
 from support.processes.file_notifier import told
-from support.verbs.asked_restore import OPERATION, PLAN, RESTORE, answer_of, context, operation, park_approvals
+from support.verbs.asked_restore import OPERATION, PLAN, RESTORE, answer_of, context, operation, park, park_approvals
 from support.verbs.begun_restore import leave_waiting, write_operation
 
 SETTINGS = ApprovalSettings.from_environment({})
@@ -68,8 +75,7 @@ def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
 def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_plan(StreamHome.of(project.home, "clicks"), PLAN)
     task = waiting(project, monkeypatch)
-    with pytest.raises(TaskAwaitingInput):
-        task.execute(context(RESTORE))
+    park(task, context(RESTORE))
     assert (task.subject, task.body) == (subject_of(PLAN), body_of(PLAN, "", SETTINGS.patience_ms, "olga"))
 
 
@@ -126,8 +132,7 @@ def test_an_approval_is_recorded_with_what_was_shown_and_who_approved(
     assert approved == replace(
         PLAN, step=OperationStage.APPROVED, by=by, begun_at=approved.begun_at, step_at=approved.step_at
     )
-    with pytest.raises(TaskAwaitingInput):
-        waiting(project, monkeypatch).execute(context(RESTORE))
+    park(waiting(project, monkeypatch), context(RESTORE))
     assert require_request(home, PLAN.id).step is OperationStage.PLANNED, "a cleared task asks again"
 
 
@@ -137,8 +142,7 @@ def test_a_plan_that_is_made_after_one_was_shown_does_not_replace_it(
     """A plan job that was taken for lost goes on, before and after the answer."""
     home = StreamHome.of(project.home, "clicks")
     keep_plan(home, PLAN)
-    with pytest.raises(TaskAwaitingInput):
-        waiting(project, monkeypatch).execute(context(RESTORE))
+    park(waiting(project, monkeypatch), context(RESTORE))
     monkeypatch.undo()
     late = replace(PLAN, digest="fedcba9876543210", text="another plan")
     assert keep_plan(home, late) == PLAN
@@ -170,8 +174,7 @@ def test_one_answer_approves_each_stream_of_a_list(
 ) -> None:
     task = ApproveUpgrades(task_id="approve", project=project, settings=SETTINGS, listed=LISTED)
     waiting(project, monkeypatch)
-    with pytest.raises(TaskAwaitingInput):
-        task.execute(context({}))
+    park(task, context({}))
     reviewed(f"{task.subject}\n{task.body}")
     monkeypatch.undo()
     for name in ("visits", "clicks", "orders"):
@@ -182,8 +185,7 @@ def test_one_answer_approves_each_stream_of_a_list(
     }
     assert found["orders"] is None
     waiting(project, monkeypatch)
-    with pytest.raises(TaskAwaitingInput):
-        task.execute(context({}))
+    park(task, context({}))
     asked_again = [APPROVED_UPGRADE.of(StreamHome.of(project.home, name)).read() for name in found]
     assert asked_again == [None, None, None], "a cleared task asks again"
     assert [(each.digest, each.by) for each in found.values() if each] == [("d0", "alice"), ("d1", "alice")]
@@ -333,3 +335,110 @@ def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: P
 def test_telling_of_a_failure_is_no_second_failure(project: Project, notified: Path) -> None:
     tell_of_failure(context({**RESTORE, "stream": "../x"}, task=SimpleNamespace(project=project)))
     assert told(notified) == []
+
+
+APPROVAL = ApprovalSettings.from_environment({})
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
+LINEAGE = "20261123T080000-abc123"
+DONE = pa.map_(pa.string(), pa.timestamp("us", "UTC"))
+
+
+def settings(place: Path) -> ErasureSettings:
+    found = ErasureSettings.from_environment({"SESSIONIZER_ERASE_REQUESTS": str(place)})
+    assert found is not None
+    return found
+
+
+def forms(project: Project, table: dict[str, Any]) -> list[dict[str, Any]]:
+    place = project.home / "requests"
+    write_deltalake(str(place), pa.table(table), mode="overwrite", schema_mode="overwrite")
+    return forms_of_erasures(project, ["clicks", "never_ran", "visits"], settings(place), lambda _: None)
+
+
+@pytest.fixture
+def streams(project: Project) -> Project:
+    for name in ("clicks", "visits"):
+        home = StreamHome.of(project.home, name)
+        home.prepare()
+        activate_lineage(home, LINEAGE, None)
+    return project
+
+
+def test_a_stream_is_due_as_long_as_it_has_not_erased_someone(streams: Project) -> None:
+    done = pa.array([[("clicks", NOW)], [], None], DONE)
+    table = {"key": ["a", "b", ""], "stream": pa.array([None, "visits", None], pa.string()), "done": done}
+    assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [("visits", "key")]
+    nobody = pa.array([[], [], []], DONE)
+    found = forms(streams, {**table, "done": nobody})
+    assert [each["stream"] for each in found] == ["clicks", "visits"]
+    assert {each["keys"] for each in found} == {str(streams.home / "requests")}
+
+
+def test_clients_follow_when_the_keys_are_done(streams: Project) -> None:
+    done = pa.array([[("clicks", NOW)], [("visits", NOW)]], DONE)
+    table = {"key": pa.array(["a", None]), "client": pa.array([None, "c"]), "done": done}
+    assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [
+        ("clicks", "client"),
+        ("visits", "key"),
+    ]
+
+
+def test_a_column_of_the_payload_is_asked_of_the_streams_that_have_it(streams: Project) -> None:
+    spec = LineageSpec({"mapping": {"payload": {"email": "email", "stream": "stream"}}})
+    visits = streams.home_of("visits")
+    opened(visits.lineage(LINEAGE).records).mkdir(parents=True)
+    write_lineage_spec(visits, LINEAGE, spec)
+    table = {"email": ["a@b"], "page": ["/"], "stream": pa.array([None], pa.string()), "done": pa.array([None], DONE)}
+    assert [(each["stream"], each["column"]) for each in forms(streams, table)] == [("visits", "email")]
+    assert forms(streams, {**table, "done": pa.array([[("visits", NOW)]], DONE)}) == []
+    beside_a_key = forms(streams, {**table, "key": ["a"]})
+    assert {each["column"] for each in beside_a_key} == {"key"}
+    write_lineage_spec(visits, LINEAGE, LineageSpec({"mapping": {"payload": {"email": "email", "page": "page"}}}))
+    with pytest.raises(PersonNeeded):
+        forms(streams, table)  # by which of the two is not said
+
+
+@pytest.mark.parametrize("table", [{"key": ["a"]}, {"person": ["a"], "done": pa.array([None], DONE)}])
+def test_a_table_of_another_shape_is_refused(streams: Project, table: dict[str, Any]) -> None:
+    with pytest.raises(PersonNeeded):
+        forms(streams, table)
+
+
+def test_a_place_without_a_table_is_refused(streams: Project) -> None:
+    with pytest.raises(PersonNeeded):
+        forms_of_erasures(streams, ["clicks"], settings(streams.home / "nothing"), lambda _: None)
+
+
+def test_the_settings_name_an_absolute_place() -> None:
+    assert ErasureSettings.from_environment({}) is None
+    with pytest.raises(InvalidSpec) as refused:
+        ErasureSettings.from_environment({"SESSIONIZER_ERASE_REQUESTS": "requests"})
+    assert refused.value.field == "SESSIONIZER_ERASE_REQUESTS"
+    assert settings(Path("/requests")).patience(APPROVAL).patience_ms == DAY - HOUR
+
+
+def test_one_answer_approves_each_plan_that_can_be_carried_out(
+    streams: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
+) -> None:
+    park_approvals(monkeypatch)
+    asked = [{"stream": name} for name in ("clicks", "failed", "nobody", "visits")]
+    for name, possible in (("clicks", True), ("nobody", False), ("visits", True)):
+        text = f"stream {name} erases 2 keys\n  sessions: 3 rows are deleted"
+        keep_plan(StreamHome.of(streams.home, name), replace(PLAN, stream=name, possible=possible, text=text))
+    task = ApproveErasures(task_id="approve", project=streams, settings=APPROVAL, forms=asked)
+    shown = context({})
+    shown["ti"].xcom_pull = lambda task_ids, key: shown["ti"].kept[key]
+    park(task, shown)
+    late = replace(PLAN, stream="failed", digest="fedcba9876543210")
+    keep_plan(StreamHome.of(streams.home, "failed"), late)
+    reviewed(f"{task.subject}\n{task.body}")
+    monkeypatch.undo()
+    answer = answer_of({"id": "7", "name": "alice"})
+    assert task.execute_complete(shown, answer) == [{"stream": "clicks"}, {"stream": "visits"}]
+    for name in ("clicks", "visits"):
+        approved = require_request(StreamHome.of(streams.home, name), PLAN.id)
+        assert (approved.step, approved.by) == (OperationStage.APPROVED, f"alice{IN_AIRFLOW}")
+
+    refused = ApproveErasures(task_id="approve", project=streams, settings=APPROVAL, forms=asked[2:3])
+    with pytest.raises(AirflowSkipException):
+        refused.execute(context({}))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import OperationStage, keep_plan, require_request, write_request
@@ -23,7 +23,7 @@ from sessionizer_airflow.operating.results import SCHEDULED, require_window, tel
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
-from support.verbs.asked_restore import PLAN, RUN_AFTER, context, park_approvals
+from support.verbs.asked_restore import PLAN, RUN_AFTER, context, park, park_approvals
 from support.verbs.begun_restore import write_operation
 
 FORM = {"verb": "upgrade", "stream": "clicks", "why": "maintenance window", "savepoint": None}
@@ -128,12 +128,9 @@ def test_a_list_approves_nothing_that_waits_in_its_place(
 
 def test_a_list_approves_no_other_run(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     approve_in_list(placed, monkeypatch, 300)
-    with pytest.raises(TaskAwaitingInput):
-        approve(placed, Upgrade(accept=("mapping.key",))).execute(list_run(placed, monkeypatch, 200))
-    with pytest.raises(TaskAwaitingInput):
-        approve(placed).execute(run_at(placed, monkeypatch, 200, run_id=OWN_RUN))
-    with pytest.raises(TaskAwaitingInput):
-        approve(placed).execute(run_at(placed, monkeypatch, 10, "approve"))
+    park(approve(placed, Upgrade(accept=("mapping.key",))), list_run(placed, monkeypatch, 200))
+    park(approve(placed), run_at(placed, monkeypatch, 200, run_id=OWN_RUN))
+    park(approve(placed), run_at(placed, monkeypatch, 10, "approve"))
 
 
 @pytest.mark.parametrize(
@@ -158,21 +155,18 @@ def test_the_policy_apply_approves_a_plan_with_the_options_of_the_spec_alone(
     if is_approved:
         assert task.execute(run) is not None
     else:
-        with pytest.raises(TaskAwaitingInput):
-            task.execute(run)
+        park(task, run)
 
 
 def test_a_run_of_a_users_own_dag_asks_a_user(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow gives it the same type as a run of the window."""
     task = approve(placed)
-    with pytest.raises(TaskAwaitingInput):
-        task.execute(run_at(placed, monkeypatch, 10, run_id=OWN_RUN))
+    park(task, run_at(placed, monkeypatch, 10, run_id=OWN_RUN))
 
 
 def test_an_approval_waits_no_longer_than_its_window(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     task = approve(placed)
-    with pytest.raises(TaskAwaitingInput):
-        task.execute(run_at(placed, monkeypatch, 75, "approve"))
+    park(task, run_at(placed, monkeypatch, 75, "approve"))
     assert task.response_timeout == timedelta(minutes=45)
     assert "no answer in 45 minutes" in (task.body or "")
 
@@ -190,8 +184,7 @@ def test_a_run_of_a_user_asks_a_user_at_any_time(
     placed: Project, monkeypatch: pytest.MonkeyPatch, minutes: int
 ) -> None:
     task = approve(placed)
-    with pytest.raises(TaskAwaitingInput):
-        task.execute(run_at(placed, monkeypatch, minutes, run_type="manual"))
+    park(task, run_at(placed, monkeypatch, minutes, run_type="manual"))
     assert task.response_timeout == timedelta(hours=4)
 
 
