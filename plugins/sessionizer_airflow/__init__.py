@@ -49,10 +49,7 @@ def stream_dags(
 
 
 def check_specs(namespace: MutableMapping[str, Any], folder: str = "streams") -> None:
-    """Raise BrokenSpecs if a spec in ``folder`` is broken, so that Airflow lists the DAG file as an import error.
-
-    Call it in a DAG file of its own, because a file whose import fails loses all its DAGs.
-    """
+    """Raise BrokenSpecs if a spec in ``folder`` is broken. Call it in a DAG file of its own, which then has no DAG."""
     from sessionizer_airflow.dags.factory import require_sound_specs  # noqa: PLC0415
 
     require_sound_specs(namespace, folder)

@@ -18,10 +18,7 @@ from sessionizer_airflow.internals import find_asset_uri
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement(JsonRecord):
-    """Announcement that driver ``uid`` had emitted ``rows`` sessions in all. ``version`` is the table's Delta version.
-
-    It was made at ``at`` (epoch ms).
-    """
+    """Announcement ``at`` (epoch ms) that driver ``uid`` had emitted ``rows`` sessions in all, at Delta ``version``."""
 
     uid: str
     version: int
@@ -34,10 +31,7 @@ class Announcement(JsonRecord):
 
 
 def find_landing(heartbeat: Heartbeat | None, last: Announcement | None) -> tuple[dict[str, Any], Announcement] | None:
-    """Return the payload of the event and the announcement to remember, or None if no rows were added.
-
-    A newer version without rows (an optimization, an empty batch) is no news.
-    """
+    """Return the payload of the event and the announcement to remember. None without rows, as of an optimization."""
     if heartbeat is None or heartbeat.sessions_version is None:
         return None
     now = Announcement(uid=heartbeat.uid, version=heartbeat.sessions_version, rows=heartbeat.sessions_rows or 0)
@@ -55,10 +49,7 @@ ANNOUNCED = "announced"
 
 
 def watched_sessions_asset(stream: str, platform_home: Path, interval: int, kind: str = "sessions") -> Asset:
-    """Return the asset of the ``sessions`` table of ``stream``, or of another ``kind``.
-
-    It has an event at most every ``interval`` ms, with the newest Delta version.
-    """
+    """Return the asset of the table ``sessions``, or of another ``kind``: an event at most every ``interval`` ms."""
     watch, name = SessionsLanded(stream=stream, platform_home=str(platform_home), interval=interval), f"{stream}.{kind}"
     return Asset(
         name=name,

@@ -88,10 +88,7 @@ def _ask(question: Any) -> object:  # noqa: ANN401  a message of Airflow's
 
 
 def find_returned_tasks(run: DagRun) -> set[str]:
-    """Return the tasks of ``run`` whose return value Airflow has. A run has a session only in a listener.
-
-    The values are not read, because an installation may keep them elsewhere.
-    """
+    """Return the tasks of ``run`` whose return value Airflow has. A run has a session only in a listener."""
     from airflow.models.xcom import XCOM_RETURN_KEY, XComModel  # noqa: PLC0415  as above
     from sqlalchemy.orm import object_session  # noqa: PLC0415
 

@@ -51,10 +51,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Note the task at which the run failed, and stop the stream of a supervising run that a user marked.
-
-    The listener may hear of no task in that case.
-    """
+    """Note where the run failed, and stop the stream if a user marked it. The listener may hear of no task then."""
     note_run(dag_run, succeeded=False)
     _stop_marked_run(dag_run, msg, "failed")
 

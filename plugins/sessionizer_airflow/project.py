@@ -54,18 +54,12 @@ class Folders:
                 raise InvalidSpec(field, root, "an absolute path, or a URI")
 
     def job_argv(self, stream: str, *verb: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py`` for a job of ``stream``. Raises InvalidSpec for an invalid name.
-
-        They name the folders, because a job in a cluster has no environment of ours.
-        """
+        """Return the arguments of ``jobs/main.py``. They name the folders: a job in a cluster lacks our variables."""
         control = () if self.control is None else ("--control", self.control)
         return (*control, *verb, check_name("name", stream), *options, *self.argv())
 
     def savepoint_argv(self, stream: str, savepoint: str, *, why: str, native: bool = False) -> tuple[str, ...]:
-        """Return the arguments that make a savepoint with the id ``savepoint`` of the stream's newest batch.
-
-        ``why`` is kept for later readers.
-        """
+        """Return the arguments that make the ``savepoint`` of the newest batch. ``why`` is kept for later readers."""
         options = ("--id", check_identifier("savepoint", savepoint), "--why", why, *(("--native",) if native else ()))
         return self.job_argv(stream, "savepoint", "create", options=options)
 
@@ -89,10 +83,7 @@ class Project(Folders):
 
     @property
     def archive(self) -> PackageArchive:
-        """The package of the application, for clusters that copy it to their machines.
-
-        A site's own application has its package beside it.
-        """
+        """The package of the application, for clusters that copy it. A site's own application has it beside itself."""
         package = PACKAGE if self.application == APPLICATION else self.application.parent / PACKAGE.name
         return PackageArchive(package, self.home / "packages")
 
@@ -166,10 +157,7 @@ def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: 
 def platform_dag_options(
     verb: str, documentation: str, *, run_limit: timedelta, platform: str = PLATFORM
 ) -> dict[str, Any]:
-    """Return options as ``dag_options`` does, for a DAG that does ``verb`` for all streams together.
-
-    ``platform`` is the first part of its id.
-    """
+    """Return options as ``dag_options`` does, for a DAG of all streams, with ids that begin with ``platform``."""
     return {
         **_options(platform, verb, documentation, run_limit, PLATFORM),
         "doc_md": f"{documentation.strip()}\n",
@@ -198,10 +186,7 @@ def _options(name: str, verb: str, documentation: str, run_limit: timedelta, own
 
 
 def refuse_unknown_fields(context: Context) -> None:
-    """Fail the task, without a retry, if the conf of its run has a field that its DAG does not have.
-
-    Airflow checks the value of each declared field, and passes any other field on. A misspelt one would do nothing.
-    """
+    """Fail the task without a retry if the conf of its run has an unknown field, which Airflow does not check."""
     known = [*context["dag"].params]
     # Airflow's OpenLineage provider adds a field to the conf of a run that another DAG starts.
     for name in sorted({*(context["dag_run"].conf or ())} - {*known, "openlineage"}):

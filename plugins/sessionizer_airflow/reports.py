@@ -100,10 +100,7 @@ def report_orphans(
 def report_stuck(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Alert users of each new such command, unless the stream's watch has done so.
-
-    Raises StreamFindings: there are any.
-    """
+    """Alert users of each new stuck command, unless its watch has done so. Raises StreamFindings if there are any."""
     found = []
     for view in all_streams(platform_home, streams):
         unfinished = view.unfinished

@@ -135,10 +135,7 @@ def _judge_lag(view: StreamView, seen: DriverStatus) -> Finding | None:
 
 
 def _judge_silence(view: StreamView, seen: DriverStatus) -> Finding | None:
-    """Judge whether a stream that should run has worked lately, whatever keeps it from that.
-
-    Users know already why it does not if it was given up, or waits for a cause that they were told of.
-    """
+    """Judge whether a stream has worked lately, unless users know why not: it was given up, or waits."""
     record = view.supervision
     if view.looks is None or seen.desired.state is not DesiredState.RUNNING or view.is_drained:
         return None

@@ -107,10 +107,7 @@ class StreamView:
 
     @property
     def owner(self) -> DriverStatus:
-        """The status of the owner of its lease, whatever the problem of its spec.
-
-        Raises the problem if it is unknown.
-        """
+        """The status of the owner of its lease, whatever the problem of its spec. Raises the problem if unknown."""
         if self.driver is None:
             assert self.problem is not None  # noqa: S101  one of them is always there
             raise self.problem
@@ -306,10 +303,7 @@ def describe_abandoned(operations: Sequence[OperationRecord], now: int) -> str |
 
 
 def describe_automatic_rollback(operations: Sequence[OperationRecord], reason: str | None, now: int) -> str | None:
-    """Describe the newest operation if it was an automatic rollback within the last day.
-
-    ``reason``: why the lineage that was left had failed.
-    """
+    """Describe an automatic rollback of the last day. ``reason``: why the lineage that was left had failed."""
     newest = operations[-1] if operations else None
     if newest is None or not newest.by.startswith(BY_CANARY) or newest.outcome is not Ending.DONE:
         return None

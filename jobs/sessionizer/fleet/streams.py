@@ -54,10 +54,7 @@ PAUSE_KNOWN_MS: Final = 15 * MINUTE
 
 
 def read_records(home: StreamHome, spec: StreamSpec) -> StreamView:
-    """Read the records of the stream of ``spec`` that change with commands and starts.
-
-    Raises DamagedFile, ControlUnreachable.
-    """
+    """Read the records that change with commands and starts. Raises DamagedFile, ControlUnreachable."""
     fingerprint = examine_active(home, read_fingerprint)
     view = StreamView(
         name=spec.name,
@@ -156,10 +153,7 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
 
 
 def find_view(platform: Path, specs: Path, name: str) -> StreamView:
-    """Return the stream ``name``, also one with a broken spec, or with a home only.
-
-    Raises UnknownStream, InvalidSpec for a name that is none, ControlUnreachable.
-    """
+    """Return the stream, also with a broken spec or a home. Raises UnknownStream, InvalidSpec, ControlUnreachable."""
     try:
         return one_stream(platform, specs, name)
     except UnknownStream:
@@ -198,10 +192,7 @@ def _view_files(
     load: Callable[[Path], StreamSpec],
     read: Callable[[StreamHome, StreamSpec], StreamView],
 ) -> StreamView:
-    """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver.
-
-    Two files of one name are a problem, too, because Airflow makes no DAGs of either.
-    """
+    """Return the stream of a spec file, or of two, for which Airflow makes no DAGs, with its driver and its problem."""
     try:
         if len(files) > 1:
             raise DuplicateStream(name, files)
@@ -301,10 +292,7 @@ def _late_backlog(home: StreamHome, now: int) -> str | None:
 
 
 def has_watched_spec(name: str, watch: WatchRecord | None) -> bool | None:
-    """Return whether the spec by which Airflow watched the stream last is still where it was.
-
-    None if that is not known: Airflow never watched it, or the folder of its specs is not on this machine.
-    """
+    """Return whether the spec by which Airflow watched the stream last is still there. None if that is not known."""
     if watch is None or watch.streams is None or not Path(watch.streams).is_dir():
         return None
     return any((Path(watch.streams) / f"{name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)

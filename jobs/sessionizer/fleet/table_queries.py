@@ -30,10 +30,7 @@ QUESTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """The place of a table, its newest version, and queries. ``catalog_name`` is its name in Spark's catalog.
-
-    Without a version the table is absent or on another machine.
-    """
+    """The place of a table, its version (None: absent, or elsewhere), queries, and its name in Spark's catalog."""
 
     name: str
     path: str

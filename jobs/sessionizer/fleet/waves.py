@@ -51,10 +51,7 @@ class Turn(Member):
 
 
 def is_ready(home: StreamHome, waiting: WaitingUpgrade | None) -> bool:
-    """Whether the ``waiting`` upgrade may begin: no command has the stream, and no user has stopped it.
-
-    Raises DamagedFile, ControlUnreachable.
-    """
+    """Whether the upgrade may begin: no command, no stop of a user. Raises DamagedFile, ControlUnreachable."""
     if waiting is None or read_desired(home).state is not DesiredState.RUNNING:
         return False
     return pending_operation(home) is None

@@ -41,10 +41,7 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 def make_notifier(environment: Mapping[str, str] = os.environ) -> BaseNotifier | None:
-    """Make the notifier that the environment names, None if it names none. Each alert gets a new one.
-
-    Raises InvalidSpec: the path names none, or the arguments are not a JSON object.
-    """
+    """Make a new notifier, as the environment says. None if it names none. Raises InvalidSpec if it cannot be made."""
     path = environment.get(CLASS)
     if not path:
         return None
@@ -75,10 +72,7 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
 
 
 def send_test(alert: Alert) -> str | None:
-    """Send the alert from a worker, and return the notifier's import path. Return None if no notifier is set.
-
-    Raises InvalidSpec, and whatever the notifier raises.
-    """
+    """Send the alert from a worker. Return the import path of the notifier, None without one. Raises what it raises."""
     notifier = make_notifier()
     if notifier is None:
         return None
@@ -137,10 +131,7 @@ def note_alert(alert: Alert) -> Alert:
 
 
 def health_now(home: Path, streams: Path, stream: str) -> StreamHealth | None:
-    """Return the health of the stream now, by its spec. None if it is not known. Never raises.
-
-    ``home``: the platform's home. ``streams``: the folder of specs.
-    """
+    """Return the health of the stream now, by its spec in the folder ``streams``. None if unknown. Never raises."""
     try:
         return find_view(home, streams, stream).health
     except (SessionizerError, OSError):

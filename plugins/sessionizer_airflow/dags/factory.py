@@ -67,10 +67,7 @@ class Wiring:
 
     @property
     def stream_names(self) -> list[str]:
-        """The names of all streams.
-
-        Streams with a broken spec are included, because they run on with their last spec and may need help.
-        """
+        """The names of all streams, also of broken specs: they run on with their last spec, and may need help."""
         return sorted({file.stem for file in spec_files(self.project.streams) if is_name(file.stem)})
 
 
@@ -225,10 +222,7 @@ def require_sound_specs(namespace: MutableMapping[str, Any], folder: str) -> Non
 
 
 def folder_beside(namespace: MutableMapping[str, Any], folder: str) -> Path:
-    """Return the folder as an absolute path. A relative one is beside the DAG file, wherever its bundle is.
-
-    Raises InvalidSpec: it is relative, and ``namespace`` is not that of a file.
-    """
+    """Return the folder, absolute or beside the DAG file. Raises InvalidSpec if ``namespace`` is not that of a file."""
     given = Path(folder).expanduser()
     file = namespace.get("__file__")
     if not given.is_absolute() and file is None:

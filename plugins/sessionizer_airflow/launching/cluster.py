@@ -58,10 +58,7 @@ class ClusterManager(Protocol):
         """Return the name under which the manager knows driver ``uid``, known before the driver is submitted."""
 
     def settings(self, submission: str) -> dict[str, str]:
-        """Return the Spark settings that give the driver this name and let spark-submit end after the submission.
-
-        The cluster must not restart the driver by itself, because the supervisor decides that.
-        """
+        """Return the Spark settings by which a driver has this name and is not restarted, without a wait for it."""
 
     def look_for(self, submission: str) -> DriverObservation:
         """Return the manager's answer about the driver. Raises ClusterUnreachable."""
@@ -75,10 +72,7 @@ class ClusterManager(Protocol):
 
 @dataclass(frozen=True)
 class ClusterLauncher:
-    """Launcher that submits drivers to a cluster.
-
-    The submitting process is detached too, because uploads may take long.
-    """
+    """Launcher that submits drivers to a cluster, by a process that is detached, too: uploads may take long."""
 
     manager: ClusterManager
     master: str
@@ -132,11 +126,7 @@ class ClusterLauncher:
 
 
 def run_program(command: list[str]) -> str:
-    """Run a program of the cluster manager and return its output.
-
-    Raises ClusterUnreachable: it failed, or took too long.
-    Raises ProgramMissing: it is not there.
-    """
+    """Run a program of the cluster manager and return its output. Raises ClusterUnreachable, ProgramMissing."""
     try:
         done = subprocess.run(
             command,
@@ -225,10 +215,7 @@ def parse_pod_status(printed: str) -> DriverObservation | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLauncher:
-    """Implementation of ``Launcher`` that reads the connection at each launch.
-
-    It ends a driver where it launched it.
-    """
+    """Launcher that reads the connection at each launch, and ends a driver where it launched it."""
 
     project: Project
     connection: str = CONNECTION
@@ -262,10 +249,7 @@ class ConnectionLauncher:
     def command(
         self, call: DriverCall, settings: Mapping[str, str] | None = None, release: InstalledRelease | None = None
     ) -> list[str]:
-        """Return the command that is the driver in client mode, and submits it in cluster mode.
-
-        ``release``: the environment of the driver, None for the default one.
-        """
+        """Return the command that is the driver, or submits it in cluster mode. ``release``: its environment."""
         environment = os.environ if release is None else release.environment(os.environ)
         jars = self.project.jars if release is None else jar_folder(environment)
         target = SparkTarget.of(self.connection)

@@ -40,10 +40,7 @@ class DriverTraces:
 
 @dataclass(frozen=True)
 class DriverObservation:
-    """Answer to whether a driver lives (None: unknown here), and a line about it for users.
-
-    ``cause`` is the known reason that keeps it from its work, if any.
-    """
+    """Answer whether a driver lives (None: unknown), a line for users, and the ``cause`` that keeps it from work."""
 
     alive: bool | None
     said: str = ""
@@ -65,32 +62,16 @@ class Launcher(Protocol):
     """
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
-        """Start the driver and return at once. The launch is recorded before the process exists, and after.
-
-        Raises SparkConnectionMissing: the connection is not there.
-        Raises UnusableConnection: it names a place where drivers cannot run.
-        Raises ProgramMissing: the program that starts Spark jobs is not there.
-        """
+        """Start the driver, and record it. Raises SparkConnectionMissing, UnusableConnection, ProgramMissing."""
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:
-        """Ask the operating system or the cluster manager whether the driver lives.
-
-        Raises ClusterUnreachable: there was no answer.
-        """
+        """Ask the operating system or the cluster manager whether the driver lives. Raises ClusterUnreachable."""
 
     def last_words(self, traces: DriverTraces) -> list[str]:
-        """Return the end of the driver's output that is not in the log of its launch, without credentials.
-
-        Empty if there is none or no answer.
-        """
+        """Return the end of the driver's output that is not in its log, without credentials. Empty if there is none."""
 
     def end_by_force(self, traces: DriverTraces) -> None:
-        """Kill the driver, and return only when it is gone.
-
-        Raises DriverWouldNotEnd: it is still there.
-        Raises DriverOutOfReach: it is a process of a machine that we cannot reach.
-        Raises ClusterUnreachable: the cluster that runs it did not answer.
-        """
+        """Kill the driver. Return when it is gone. Raises DriverWouldNotEnd, DriverOutOfReach, ClusterUnreachable."""
 
 
 def start_detached(command: list[str], log: Path, environment: Mapping[str, str]) -> ProcessIdentity:

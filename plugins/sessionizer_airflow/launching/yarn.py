@@ -79,10 +79,7 @@ CLUSTER: Final = "/ws/v1/cluster"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Handler that follows no redirect.
-
-    A standby redirects to the active ResourceManager by a name that may not resolve here. We know both addresses.
-    """
+    """Handler that follows no redirect of a standby. It may name the active one in a way that does not resolve here."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -96,10 +93,7 @@ class _NotActive(Exception):
 
 
 def _require_active(address: str) -> None:
-    """Check that the ResourceManager at ``address`` is active. Raises _NotActive.
-
-    A starting ResourceManager answers at once, before it has read which applications it had.
-    """
+    """Raise _NotActive if the ResourceManager is not active: a starting one has not read its applications yet."""
     state = json.loads(request_url("GET", f"{address}{CLUSTER}/info"))["clusterInfo"]["haState"]
     if state != "ACTIVE":
         raise _NotActive(f"is {str(state).lower()}, not active")
@@ -170,10 +164,7 @@ class YarnManager:
 
     @classmethod
     def of(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> Self:
-        """Make it from the addresses ``given`` (separated by commas), else from Hadoop's configuration.
-
-        It has no addresses if there is neither.
-        """
+        """Make it from the addresses ``given`` (with commas), else from Hadoop's configuration. It may have none."""
         if given:
             return cls(tuple(one.strip().rstrip("/") for one in given.split(",") if one.strip()))
         settings = yarn_settings(environment)
@@ -184,10 +175,7 @@ class YarnManager:
         return uid
 
     def settings(self, submission: str) -> dict[str, str]:
-        """Return the Spark settings of a submission. See ``ClusterManager``.
-
-        Raises ResourceManagerUnknown: there is no ResourceManager to ask for the driver.
-        """
+        """See ``ClusterManager``. Raises ResourceManagerUnknown: there is no ResourceManager to ask for the driver."""
         if not self.addresses:
             raise ResourceManagerUnknown
         return {

@@ -53,10 +53,7 @@ class ApprovalSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read the settings, such as ``SESSIONIZER_APPROVERS="olga, tom"``.
-
-        Raises InvalidSpec: the patience is no duration.
-        """
+        """Read the settings, such as ``SESSIONIZER_APPROVERS="olga, tom"``. Raises InvalidSpec."""
         return cls(
             patience_ms=duration_from({**DEFAULTS, **environment}, "approval_patience"),
             approvers=read_approvers(environment),
@@ -69,10 +66,7 @@ log = logging.getLogger(__name__)
 
 
 class ApprovalTask(ApprovalOperator):
-    """Task that asks a user, waits without a worker, and tells users of it.
-
-    Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs.
-    """
+    """Task that asks a user, waits without a worker, and tells users of it. No answer in time is a rejection."""
 
     def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
         super().__init__(
@@ -198,10 +192,7 @@ class ApproveUpgrades(ApprovalTask):
 
 
 def list_upgrades(project: Project, chosen: Collection[str], say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """List the waiting upgrades of the ``chosen`` streams, of all if there are none, in the order of their waves.
-
-    ``fits``: the upgrade can be approved in a list, because no user must accept or settle a difference first.
-    """
+    """List the waiting upgrades of the ``chosen`` streams (none: all) by wave. ``fits``: no user must act before."""
     found: list[dict[str, Any]] = []
     for name, spec in survey_streams(project.streams).specs.items():
         if chosen and name not in chosen:

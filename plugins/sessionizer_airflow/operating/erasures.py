@@ -52,10 +52,7 @@ class ErasureSettings:
 def forms_of_erasures(
     project: Project, streams: Sequence[str], settings: ErasureSettings, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Return the form of an erasure for each stream that is asked for and has run. Say a line for each.
-
-    Raises PersonNeeded if the table cannot be read.
-    """
+    """Return and say the form of each erasure that is asked of a stream which has run. Raises PersonNeeded."""
     try:
         asked = {name: payload for name in streams if (payload := _payload(project, name)) is not None}
         found = list(count_requests(settings.requests, asked, epoch_ms()))
@@ -69,10 +66,7 @@ def forms_of_erasures(
 
 
 def _payload(project: Project, stream: str) -> Collection[str] | None:
-    """Return the columns of the payload of the stream, None if it has no lineage.
-
-    One that cannot be examined counts, so that its own job fails of it.
-    """
+    """Return the columns of the payload, None without a lineage. A damaged stream fails in its own job."""
     home = project.home_of(stream)
     try:
         lineage = active_lineage(home)
@@ -83,10 +77,7 @@ def _payload(project: Project, stream: str) -> Collection[str] | None:
 
 
 class ApproveErasures(ApprovalTask):
-    """Task that shows the plans of many streams' erasures in one list, and records one approval for all of them.
-
-    ``forms``: the result of ``forms_of_erasures``. It returns those whose plans were approved.
-    """
+    """Task that shows the plans for ``forms`` in one list, and returns the forms that a user approved by one answer."""
 
     template_fields = (*ApprovalOperator.template_fields, "forms")
 

@@ -92,10 +92,7 @@ class ReadForm(BaseBranchOperator):
 
 
 class OperateJob(SparkBatchJob):
-    """Job whose arguments come from the form of its run, or from a ``form`` of its own.
-
-    ``serves``: the operations for which it runs.
-    """
+    """Job whose arguments come from the form of its run, or its own ``form``. ``serves``: the operations it is for."""
 
     go_on = ""
     serves: ClassVar[Collection[str]] = tuple(COMMANDS)

@@ -201,10 +201,7 @@ class UpgradeStreams(PlatformRun):
 
 
 class StreamSensor(BaseSensorOperator):
-    """Sensor that waits without a worker until the health of ``stream`` is one of ``words``, and returns the word.
-
-    Raises InvalidSpec: a word is none of ``healthy``, ``warning``, ``unknown``, ``degraded`` and ``down``.
-    """
+    """Sensor that waits without a worker until the health of ``stream`` is one of ``words``, which it returns."""
 
     template_fields = ("stream",)
 

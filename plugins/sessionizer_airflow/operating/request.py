@@ -105,10 +105,7 @@ _CHOICES: Final = 10
 
 
 def list_choices(homes: Iterable[StreamHome]) -> list[str]:
-    """Return the newest savepoints of each stream for the form: the id, then words about it. Never raises.
-
-    A control store has none, because each parse of the DAG file would read it.
-    """
+    """Return the newest savepoints for the form: the id, then words. None of a control store: each parse reads it."""
     found, now = list[str](), epoch_ms()
     for home in homes:
         marks = list[Mark]()
@@ -131,10 +128,7 @@ _DIGITS: Final = 6
 
 
 def id_of_run(run_id: str, asked_at: datetime) -> str:
-    """Return the id of the operation or the savepoint of a run: the same for every try of every task.
-
-    Its time is that of the request. It ends with a hash, because an Airflow run id may contain any character.
-    """
+    """Return the id of the operation or savepoint of a run, the same for each try: a time and a hash."""
     return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]}"
 
 
@@ -299,10 +293,7 @@ class DatabaseUser:
 
     @classmethod
     def of(cls, connection: str) -> Self:
-        """Read the user from the connection. Airflow then masks the password in the task's log.
-
-        Raises UnusableDatabaseConnection.
-        """
+        """Read the user from the connection, whose password Airflow masks then. Raises UnusableDatabaseConnection."""
         try:
             found = Connection.get(connection)
         except AirflowNotFoundException as error:

@@ -53,10 +53,7 @@ NEXT: Final = "wait for the next window, which begins anew, or run this DAG with
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """The ``opening`` for a stream's upgrade, which lasts for ``left_ms`` (whole minutes).
-
-    ``request``: the upgrade that the spec wants in it, as a record keeps it.
-    """
+    """The ``opening`` for an upgrade, for ``left_ms`` (whole minutes), and the ``request`` that the spec wants."""
 
     opening: Opening
     left_ms: int
@@ -94,10 +91,7 @@ def find_window(context: Mapping[str, Any] | Context, project: Project, stream: 
 
 
 def window_for_approval(context: Context, project: Project, stream: str) -> OpenWindow | None:
-    """Return the open window of a scheduled run, None for a user's run.
-
-    Raises AirflowSkipException if the window is closed, because nobody was asked yet.
-    """
+    """Return the open window of a scheduled run, None for a user's run. Raises AirflowSkipException if it is closed."""
     if not is_scheduled(context):
         return None
     window = find_window(context, project, stream)
@@ -241,10 +235,7 @@ def tell_of_scheduled_failure(context: Mapping[str, Any]) -> None:
 
 
 def failure_alert(request: Request, error: object, left: Left) -> Alert:
-    """Make the alert. ``error``: the task's exception, None if its worker was lost.
-
-    ``left``: the stream after the failure.
-    """
+    """Make the alert. ``error``: the task's exception, None if its worker was lost. ``left``: the stream afterwards."""
     reason = error.reason if isinstance(error, PersonNeeded) else str(error or "its worker was lost")
     unknown = f"read the log of the task, {left.how_to_go_on(request.stream)}"
     return Alert(
@@ -278,10 +269,7 @@ class Left:
         return "the stream is left as it was"
 
     def how_to_go_on(self, stream: str) -> str:
-        """Return the next step after the cause is mended.
-
-        An operation that has deleted rows can only continue to its end.
-        """
+        """Return the step after the cause is mended. An operation that deleted rows can only continue to its end."""
         if self.other is not None or (self.pending is None and not self.in_maintenance):
             return RUN_AGAIN
         is_past_return = self.pending is not None and self.pending.is_past_return

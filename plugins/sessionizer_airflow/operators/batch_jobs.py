@@ -78,10 +78,7 @@ class SparkBatchJob(SparkSubmitOperator):
             raise printed from None
 
     def fit_to_connection(self) -> SparkTarget:
-        """Set the options that the connection's target needs, and return the target.
-
-        Called at execution, not when the DAG is parsed, because it looks up the connection.
-        """
+        """Set the options that the target of the connection needs. Looks it up, so it is called at execution."""
         target = SparkTarget.of(self.connection)
         self.application = target.address(self.project.application)
         for option, value in target.options(self.project.jars, self.project.archive).items():

@@ -33,10 +33,7 @@ from sessionizer_airflow.project import Project, find_requester
 def ask_pause(
     home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused, taken: str | None = None
 ) -> bool | None:
-    """Note whether the stream's supervisor is paused, by Airflow's answer to ``ask``, and return it. Never raises.
-
-    ``taken`` is noted with it: the asset of the stream that another DAG has.
-    """
+    """Note and return whether the supervisor is paused, as ``ask`` says, and the ``taken`` asset. Never raises."""
     paused = ask(dag_id(home.name, Verb.SUPERVISE))
     if paused is not None:
         note_pause(home, paused=paused, taken=taken)
@@ -108,10 +105,7 @@ BEING_CLEARED = "restarting"
 
 
 def handle_kill(home: StreamHome, task: Any, say: Callable[[str], None]) -> None:  # noqa: ANN401  Airflow's, in its process
-    """React to the end of the task instance ``task`` at a worker, if a user ended it.
-
-    After a mark only a driver that started after the mark is still to be asked to stop.
-    """
+    """React to the end of ``task`` at a worker. After a mark only a driver that started later is asked to stop."""
     states = task.get_task_states(
         dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index
     )

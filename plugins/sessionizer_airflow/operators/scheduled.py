@@ -55,10 +55,7 @@ class CompactTables(SparkBatchJob):
 
 
 def streams_due_for_compaction(project: Project, say: Callable[[str], None]) -> list[dict[str, str]]:
-    """Return the arguments for each due stream, and say a line for each stream that asks for compactions.
-
-    A stream that cannot be examined counts as due, so that its own job fails of it, and no other job.
-    """
+    """Return the arguments for each due stream, and say why. One that cannot be examined fails in its own job."""
     due = []
     for name, spec in survey_streams(project.streams).specs.items():
         every_ms = spec.compaction.every_ms
@@ -82,10 +79,7 @@ LABEL: Final = "{{ task.stream }}"
 
 
 class TakeSavepoint(SparkBatchJob):
-    """Job that makes a savepoint with the id ``savepoint`` of the stream's newest batch.
-
-    A complete one is not made again.
-    """
+    """Job that makes the savepoint with the id ``savepoint`` of the newest batch, unless it is complete."""
 
     def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
         argv = project.savepoint_argv(stream, savepoint, why=why, native=native)
@@ -94,10 +88,7 @@ class TakeSavepoint(SparkBatchJob):
 
 
 def streams_due_for_savepoints(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
-    """Return the arguments for each due stream, and say a line for each stream that asks for savepoints.
-
-    A stream that cannot be examined counts as due, so that its own job fails of it, and no other job.
-    """
+    """Return the arguments for each due stream, and say why. One that cannot be examined fails in its own job."""
     now = epoch_ms()
     due: list[dict[str, str | bool]] = []
     for home, wanted, every_ms in _asking(project):
@@ -108,10 +99,7 @@ def streams_due_for_savepoints(project: Project, say: Callable[[str], None]) -> 
 
 
 def prune_savepoints(project: Project, say: Callable[[str], None]) -> None:
-    """Delete the savepoints that the specs do not keep.
-
-    Raises StreamFindings, at the end, for streams where that failed.
-    """
+    """Delete the savepoints that the specs do not keep. Raises StreamFindings at the end, for failures."""
     wrong = []
     for home, wanted, _ in _asking(project):
         try:
@@ -135,10 +123,7 @@ def _asking(project: Project) -> Iterator[tuple[StreamHome, Savepoints, int]]:
 
 
 class StreamsTask(BaseOperator):
-    """Task that looks at many streams. It fails, without a retry, if they have findings.
-
-    ``look`` takes a function that logs a line, and one that sends an alert. The task returns its result.
-    """
+    """Task that returns the result of ``look``, called with a log and an alert function. It fails without a retry."""
 
     ui_color = "#dfe6f3"
 

@@ -79,10 +79,7 @@ class SuperviseStream(BaseOperator):
         *,
         begun: bool = True,
     ) -> str | None:
-        """Handle the trigger's event: the watch is over, or the supervisor has to act.
-
-        `airflow dags test` hands on the event alone, so the event has the other arguments as well.
-        """
+        """Handle the trigger's event. `airflow dags test` hands on it alone, so it has the other arguments, too."""
         if event["watch_is_over"]:
             self._end_watch(context)
             return str(event["line"])
@@ -95,10 +92,7 @@ class SuperviseStream(BaseOperator):
         return None
 
     def on_kill(self) -> None:
-        """Note that the task was killed.
-
-        The reason is looked up after the current step, because this is a signal handler.
-        """
+        """Note that the task was killed. The reason is looked up after the step, because this is a signal handler."""
         self._supervisor.cancel()
 
     def _begin(self, context: Context, watch_until: int) -> None:
@@ -116,10 +110,7 @@ class SuperviseStream(BaseOperator):
         self._begun = True
 
     def _end_watch(self, context: Context, label: str = "") -> None:
-        """Record that the watch has ended, so that a later mark on this task changes nothing.
-
-        A later try may watch by now, if Airflow took this worker for dead. A mark on it is heard.
-        """
+        """Record that the watch has ended, so that a mark changes nothing, unless a later try watches by now."""
         _show(context, label)
         file, watch = WATCH_FILE.of(self._supervisor.home), self._watch(context, epoch_ms())
         if not watch.is_followed_by(file.read()):
@@ -205,10 +196,7 @@ class SuperviseStream(BaseOperator):
 
 
 def _show(context: Context, label: str) -> None:
-    """Show the label in lists of task instances.
-
-    Airflow renders ``map_index_template`` when a task ends, but not when it defers, so the label is sent as well.
-    """
+    """Show the label in lists of tasks. Airflow does not render the template when a task defers, so it is sent."""
     context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
     if label:
         send_label(label)

@@ -167,10 +167,7 @@ def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Respo
 
 
 def create_streams_page(project: Project | None = None, *, pages: str) -> FastAPI:
-    """Make the page over the platform of ``project``, with the rights of Airflow's users.
-
-    ``pages``: path of the other pages on Airflow's server, as ``/sessionizer``.
-    """
+    """Make the page, with the rights of Airflow's users. ``pages``: path of the other pages, as ``/sessionizer``."""
     place = project or Project.from_environment()
     settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE, "upgrade": UPGRADE}
     host = PageHost(

@@ -45,10 +45,7 @@ def _app(place: str) -> ASGIApp:
 
 
 def views() -> list[dict[str, Any]]:
-    """Return the entries of Airflow's navigation: the table of streams, and tabs on DAGs, runs and task instances.
-
-    Airflow 3.3 shows the tabs on every DAG. Later ones show them where ``applies_to`` fits.
-    """
+    """Return the entries of Airflow's navigation: the table of streams and tabs. Airflow 3.3 ignores ``applies_to``."""
     href = f"{STREAMS.lstrip('/')}/"
     fleet = {"name": "Streams", "href": href, "destination": "nav", "url_route": "streams", "nav_top_level": True}
     stream = {"name": "Stream", "href": f"{href}?dag_id={{DAG_ID}}", "applies_to": {"dag_tags": [PLATFORM]}}
@@ -95,10 +92,7 @@ class TablesLink(PageLink):
 
 
 class ProofLink(BaseOperatorLink):
-    """A button on a task that upgrades a stream. It opens the proof that the task made, if it made one.
-
-    Airflow asks for the address when the task is over, however it ended.
-    """
+    """A button on a task that upgrades a stream, to the proof that it made, if any. Airflow asks when it is over."""
 
     @property
     def name(self) -> str:

@@ -73,10 +73,7 @@ class Supervisor:
         self.ledger = Ledger(self.home, self.policy, self.tell, self.count)
 
     def take_over(self) -> None:
-        """Begin a watch.
-
-        A user who begins one after the supervisor gave up has mended the cause, so the restart budget is full again.
-        """
+        """Begin a watch. After giving up, a user who begins one has mended the cause: the budget is full again."""
         record = self.ledger.read()
         if record.given_up:
             driver = read_situation(self.home, self.policy, epoch_ms()).driver
@@ -136,10 +133,7 @@ class Supervisor:
                 self.say(f"{failure.uid} | {line}", logging.WARNING)
 
     def _hindered(self, error: SessionizerError | OSError) -> Wait:
-        """Record an error of the supervisor itself, and return the wait before the next try.
-
-        Raises SupervisionEnded: no later try can succeed.
-        """
+        """Record an error of the supervisor itself, and return the wait before the next. Raises SupervisionEnded."""
         what = f"{type(error).__name__}: {cut_to_line(str(error))}"
         # a driver whose launch failed is the newest one, if its launch is on record
         launch, failed = read_launch(self.home), self.failed_launch

@@ -185,8 +185,5 @@ def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_
 
 
 def end_wait(record: SupervisionRecord) -> SupervisionRecord:
-    """Return the record after a driver works again, with its wait over.
-
-    The number of attempts is kept for the next wait.
-    """
+    """Return the record after a driver works again. The number of attempts is kept for the next wait."""
     return replace(record, waiting_since=None, waiting_told=False, restart_at=0)

@@ -89,10 +89,7 @@ class SupervisionSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read the settings, such as ``SESSIONIZER_STALE_LIMIT="5 minutes"`` and ``SESSIONIZER_RESTART_BUDGET=10``.
-
-        Raises InvalidSpec: a variable that is not a duration or a number.
-        """
+        """Read the settings, such as ``SESSIONIZER_STALE_LIMIT="5 minutes"``. Raises InvalidSpec."""
         named = {field: field.removesuffix("_ms") for field in DURATIONS}
         given = {
             field: duration_from(environment, name) for field, name in named.items() if variable_of(name) in environment

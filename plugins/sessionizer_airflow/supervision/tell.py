@@ -59,10 +59,7 @@ def describe(decision: Action, situation: Situation | None, now_ms: int) -> str:
 
 
 def subject(decision: Action) -> tuple[str, ...]:
-    """Return the stable part of a decision, without details that change all the time.
-
-    A change of it needs a new line.
-    """
+    """Return the stable part of a decision, without details that change all the time. A change needs a new line."""
     match decision:
         case Adopt(uid, state):
             return ("adopt", uid, _word_for(state))
@@ -120,10 +117,7 @@ def alert_on_failure(
     driver: DriverStatus | None,
     to_install: str = "",
 ) -> Alert | None:
-    """Make the alert on a failure that is new on ``record``.
-
-    ``to_install``: what the lineage before needs. None for a transient cause, which may be over in a moment.
-    """
+    """Make the alert on a new failure, None for a transient cause. ``to_install``: what the lineage before needs."""
     if failure.unstarted is not None and is_rollback_due(record, failure, policy):
         left, before = failure.unstarted.lineage, failure.unstarted.before
         reason = f"lineage {left} never made a batch, so the stream returns to lineage {before}: {failure.what}"

@@ -49,10 +49,7 @@ from sessionizer_airflow.supervision.tell import (
 
 @dataclass(frozen=True)
 class Look:
-    """Result of a look: ``line`` for users, ``about`` to tell whether it is news, ``call`` when a worker has to act.
-
-    ``level`` is INFO for a line that a worker is about to log itself.
-    """
+    """Result of a look: a ``line`` with its ``level``, the stable part ``about``, whether to ``call`` a worker."""
 
     about: tuple[str, ...]
     line: str
@@ -61,10 +58,7 @@ class Look:
 
 
 def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> Look:
-    """Look at the stream. Never raises, because a worker reports an unreadable file.
-
-    ``unwritten`` is the newest record, if it could not be written. It has the time of the next action.
-    """
+    """Look at the stream. Never raises. ``unwritten``: the newest record, if it could not be written."""
     now_ms = epoch_ms()
     record = unwritten or SUPERVISION_FILE.of(home).read() or SupervisionRecord()
     try:
@@ -116,10 +110,7 @@ class Ledger:
     unwritten: SupervisionRecord | None = None
 
     def read(self) -> SupervisionRecord:
-        """Return the newest record.
-
-        It is empty if there is none, because a damaged file must not keep a stream down.
-        """
+        """Return the newest record, an empty one if there is none: a damaged file must not keep a stream down."""
         return self.unwritten or SUPERVISION_FILE.of(self.home).read() or SupervisionRecord()
 
     def write(self, record: SupervisionRecord) -> None:

@@ -100,10 +100,7 @@ def find_key(
 
 
 def find_event(stream: str, event_id: str, locations: Mapping[str, str], *, within_s: float = WITHIN_S) -> JsonObject:
-    """Return the rows of all tables that have the event. No file is opened after ``within_s`` seconds.
-
-    Raises LookupNotInstalled, OSError.
-    """
+    """Return the rows of all tables with the event, within ``within_s`` seconds. Raises LookupNotInstalled, OSError."""
     deadline = begin(within_s)
     import pyarrow.compute as pc  # noqa: PLC0415  of an extra
 
@@ -202,10 +199,7 @@ POLL_S: Final = 0.05
 
 
 def ask_driver(home: StreamHome, key: str, within_s: float = ANSWERED_WITHIN_S) -> JsonObject | None:
-    """Ask the driver for the open sessions of ``key``. None if no driver works.
-
-    A driver that works and does not answer in time is busy: the answer has that as its error. Never raises.
-    """
+    """Ask the driver for the open sessions of ``key``. None if none works. A busy one has an error. Never raises."""
     if len(key) > KEY_LIMIT or not _works(home):
         return None
     number = secrets.token_hex(8)
@@ -247,10 +241,7 @@ _ROW: Final = ("raw", "source_position", "lineage", "batch_id", _AT)
 def read_refused_rows(
     stream: str, locations: Mapping[str, str], since_ms: int, *, within_s: float = WITHIN_S
 ) -> JsonObject:
-    """Return the refused rows since then (epoch ms). No file is opened after ``within_s`` seconds.
-
-    Raises LookupNotInstalled, OSError.
-    """
+    """Return the refused rows since then (epoch ms), within ``within_s`` s. Raises LookupNotInstalled, OSError."""
     scan = TableScan(locations[QUARANTINE], _AT, begin(within_s))
     import pyarrow.compute as pc  # noqa: PLC0415  of an extra
 

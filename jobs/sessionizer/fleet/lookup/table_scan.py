@@ -27,10 +27,7 @@ WITHIN_S: Final = 1.5
 
 
 def begin(seconds: float) -> float:
-    """Return the deadline (s, monotonic clock) of an answer that begins now, with the packages loaded.
-
-    Raises LookupNotInstalled.
-    """
+    """Return the deadline (s, monotonic clock) of an answer that begins now. Raises LookupNotInstalled."""
     try:
         import deltalake  # noqa: F401, PLC0415  an extra
         import pyarrow.dataset  # noqa: PLC0415
@@ -115,10 +112,7 @@ class TableScan:
         return replace(extent, rows=[_shown(row) for row in rows[:limit]])
 
     def visit(self, visit: Callable[[DataFile], bool | None], wanted: pads.Expression | None = None) -> ScanResult:
-        """Call ``visit`` with each file, the newest first, until it returns False. Return how many were read.
-
-        Raises DamagedFile, OSError.
-        """
+        """Call ``visit`` with each file, the newest first, until it returns False. Raises DamagedFile, OSError."""
         with self._named_damage():
             files = self.files(wanted)
             for number, file in enumerate(files):

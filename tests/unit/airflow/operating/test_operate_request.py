@@ -1,19 +1,23 @@
 """What a form may ask for, and what its jobs are called with."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
+import typer
 from airflow.sdk.exceptions import ParamValidationError
+from typer.testing import CliRunner
 
+from sessionizer.cli.state_commands.course import Shared, command_line
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, require_request, write_request
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.state.commands.command import Command
+from sessionizer.state.commands.command import Command, option
 from sessionizer.state.commands.moves import Rescale, Switch
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.upgrades import Apply
@@ -224,3 +228,73 @@ def test_one_of_the_same_kind_is_gone_on_with(project: Project, stream: StreamHo
     record = new_operation(stream, verb, "0123456789abcdef", "ann", (start_lineage(stream), 7), savepoint=savepoint)
     write_operation(stream, record)
     assert asked(project, verb) == "plan"
+
+
+DIGEST = "0123456789abcdef"
+FORM = {"verb": "touch", "stream": "clicks", "times": 3, "gently": True, "words": "a b\n\nc "}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Touch(Command):
+    name: ClassVar = "touch"
+    purpose: ClassVar = "change nothing"
+
+    times: int | None = option("--times", "Times", "number of touches", min=1, max=9)
+    gently: bool = option("--gently", "Gently", "with care", default=False)
+    words: tuple[str, ...] = option("--word", "Words", "word to say", default=())
+    why: str | None = option("--because", None, "reason, for the command line alone")
+
+
+@pytest.fixture
+def touch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "touch", Touch)
+
+
+def typed(*words: str) -> tuple[Any, ...]:
+    """The command and the shared options that a command line comes to."""
+    app, found = typer.Typer(), list[Any]()
+    app.command()(command_line(Touch, lambda command, shared: found.extend((command, shared))))
+    result = CliRunner().invoke(app, [*words])
+    return (*found, result)
+
+
+@pytest.mark.usefixtures("touch")
+def test_the_command_line_of_a_seventh_command() -> None:
+    command, shared, _ = typed("clicks", "--times", "3", "--word", "a", "--word", "b", "--approve", DIGEST)
+    assert command == Touch(times=3, words=("a", "b"))
+    assert shared == Shared(stream="clicks", approve=DIGEST)
+    (refused,) = typed("clicks", "--times", "10")
+    assert refused.exit_code == 2
+    (shown,) = typed("--help")
+    assert {"--times", "--gently", "--word", "--because"} <= {*shown.output.split()}
+
+
+@pytest.mark.usefixtures("touch")
+def test_the_form_of_a_seventh_command() -> None:
+    form = form_of(["clicks"])
+    assert "touch" in form["verb"].schema["enum"]
+    assert form["times"].schema == {
+        "type": ["null", "integer"],
+        "minimum": 1,
+        "maximum": 9,
+        "title": "Times",
+        "section": "To touch",
+    }
+    assert form["gently"].schema["type"] == "boolean"
+    assert form["words"].schema["format"] == "multiline"
+    assert "why_not" not in form
+    assert form["why"].schema["title"] == "Why", "an option without a title has no field"
+
+
+@pytest.mark.usefixtures("touch")
+def test_the_record_of_the_request_of_a_seventh_command(project: Project) -> None:
+    asked = Touch(times=3, gently=True, words=("a b", "c"))
+    request = Request.parse_form(FORM)
+    assert request.command == asked
+    arguments = MakePlan(task_id="t", project=project).arguments(request, context(FORM))
+    assert arguments[:3] == ("carry-out", "clicks", OPERATION)
+    record = require_request(project.home_of("clicks"), OPERATION)
+    assert (record.verb, Touch.from_json(record.request)) == ("touch", asked)
+    with pytest.raises(InvalidSpec) as refused:
+        Request.parse_form({**FORM, "key_groups": 8})
+    assert refused.value.field == "key_groups"

@@ -59,6 +59,11 @@ def driver(
     )
 
 
+def decided(seen: DriverStatus | None) -> Action:
+    """The decision for a stream that should run, without a record."""
+    return decide(Situation(desired=RUNNING, driver=seen), SupervisionRecord(), POLICY, NOW)
+
+
 def unseen(heard_ms: int = NOW) -> DriverStatus:
     """A silent driver on a machine that cannot be seen from here."""
     lease, beat = LeaseRecord(1, heard_ms, UID, host="worker-7"), Heartbeat(UID, heard_ms, 1, Phase.RUNNING, batch_id=3)
@@ -112,9 +117,7 @@ def test_what_follows_from_what_is_seen(name: str) -> None:
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RUNNING, State.IDLE, State.STOPPING])
 def test_live_driver_is_adopted(state: State) -> None:
-    assert decide(Situation(desired=RUNNING, driver=driver(state)), SupervisionRecord(), POLICY, NOW) == Adopt(
-        "abc123", state
-    )
+    assert decided(driver(state)) == Adopt("abc123", state)
 
 
 def test_a_killed_command_is_no_failed_driver() -> None:
@@ -161,7 +164,7 @@ def test_a_command_before_its_first_step_is_not_asked_to_stop() -> None:
 def test_what_a_supervisor_waits_for_is_called_by_its_kind(uid: str) -> None:
     leaving = driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
     for each in (unseen(), *([leaving] if uid == UID else [])):
-        decision = decide(Situation(desired=RUNNING, driver=replace(each, uid=uid)), SupervisionRecord(), POLICY, NOW)
+        decision = decided(replace(each, uid=uid))
         assert isinstance(decision, Wait)
         assert decision.why.startswith(f"{name_process(uid)} ")
 
@@ -300,22 +303,20 @@ def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> No
 def test_a_batch_that_does_not_get_on_is_told_from_a_silent_driver() -> None:
     beat = Heartbeat(UID, NOW, 1, Phase.RUNNING, batch_id=3, progress_at=NOW - 200_000)
     stuck = replace(driver(State.STALLED), stall=Stall.NO_PROGRESS, heartbeat=beat)
-    decision = decide(Situation(desired=RUNNING, driver=stuck), SupervisionRecord(), POLICY, NOW)
+    decision = decided(stuck)
     assert isinstance(decision, Replace)
     assert (decision.cause, decision.why) == (NO_PROGRESS, "no progress for 200 s, last after batch 3")
 
 
 def test_terminal_error_is_not_retried_and_told_in_one_line() -> None:
-    situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True)))
-    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+    decision = decided(driver(State.FAILED, ending=ending(terminal=True)))
     assert isinstance(decision, GiveUp)
     assert decision.reason == "driver abc123 failed (QueryFailed: first line)"
 
 
 @pytest.mark.parametrize(("kind", "remedy"), [("StreamDrained", "--until caught-up"), ("TableOwned", "sink.path")])
 def test_a_stream_that_is_over_or_not_ours_is_given_up_with_its_remedy(kind: str, remedy: str) -> None:
-    situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True, kind=kind)))
-    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+    decision = decided(driver(State.FAILED, ending=ending(terminal=True, kind=kind)))
     assert isinstance(decision, GiveUp)
     assert remedy in decision.remedy
 
