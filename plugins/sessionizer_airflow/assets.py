@@ -64,20 +64,12 @@ def _uri_of(stream: str, kind: str) -> str:
 
 
 def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """Return the asset that tells that the report of ``stream`` is out of date.
-
-    It has an event at most every ``interval`` ms, however much has landed. A report waits for a table change and for
-    this interval. Other consumers of the table hear of new sessions sooner.
-    """
+    """Return the asset that tells that the report is out of date, every ``interval`` ms, however much lands."""
     return watched_sessions_asset(stream, platform_home, interval, "report_due")
 
 
 def find_taken_asset(stream: str, find_uri: Callable[[str], str | None] = find_asset_uri) -> tuple[str, str] | None:
-    """Return the name and the URI of an asset of ``stream`` whose name Airflow has given to another DAG's asset.
-
-    Of two assets of one name Airflow keeps the one that was there first. The other has no events. ``find_uri`` returns
-    the URI of the active asset of a name.
-    """
+    """Return name and URI of an asset of ``stream`` whose name another DAG had first, as ``find_uri`` says of names."""
     for kind in PLACES:
         uri = find_uri(f"{stream}.{kind}")
         if uri not in {None, _uri_of(stream, kind)}:

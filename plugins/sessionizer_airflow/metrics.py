@@ -10,8 +10,6 @@ from sessionizer.home.stream_home import StreamHome
 
 PREFIX: Final = "sessionizer."
 """Begin of the name of a metric, to which Airflow adds its own prefix."""
-MS: Final = 0.001
-"""Seconds in a millisecond: Prometheus counts in seconds."""
 COUNTERS: Final = ("restarts", "waits", "given_up")
 
 
@@ -26,8 +24,8 @@ def gauges(beat: Heartbeat) -> dict[str, float]:
     if beat.phase is Phase.IDLE and values["rows_per_second"] is not None:
         # The figures of the last batch stay in the heartbeat, but an idle stream handles no rows.
         values["rows_per_second"] = 0.0
-    return {
-        f"{PREFIX}{name}": round(value * (MS if name.endswith("_seconds") else 1), 3)
+    return {  # Prometheus counts in seconds
+        f"{PREFIX}{name}": round(value * (0.001 if name.endswith("_seconds") else 1), 3)
         for name, value in values.items()
         if value is not None
     }

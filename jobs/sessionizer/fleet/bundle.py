@@ -79,10 +79,7 @@ def _hidden(value: Any, name: str = "") -> Any:  # noqa: ANN401  any JSON
 
 
 def collect_bundle(view: StreamView, specs: Path) -> Bundle:
-    """Collect all that helps to understand the stream of ``view``. Opens no table. A part that cannot be read is named.
-
-    Raises nothing.
-    """
+    """Collect what helps to understand the stream, without its tables. Unreadable parts are named. Raises nothing."""
     bundle = Bundle()
     bundle.add("status.json", json.dumps(view.to_json(), indent=1))
     bundle.add("machine.json", json.dumps(_machine(), indent=1))

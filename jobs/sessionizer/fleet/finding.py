@@ -170,11 +170,8 @@ class Finding:
         """The problem that the supervisor's watch alerts users of, None if it is none."""
         if self.word not in ALARMING:
             return None
-        return (
-            Problem.DOWN
-            if self.rule.problem is Problem.DEGRADED and self.word is HealthWord.DOWN
-            else self.rule.problem
-        )
+        is_down = self.rule.problem is Problem.DEGRADED and self.word is HealthWord.DOWN
+        return Problem.DOWN if is_down else self.rule.problem
 
     def to_json(self) -> JsonObject:
         """Return the fields by name, and the action on the page that does what the command does."""

@@ -248,10 +248,7 @@ def _judge_disk(view: StreamView) -> Finding | None:
 
 
 def _judge_canary(view: StreamView) -> Finding | None:
-    """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user.
-
-    A drained lineage makes no more batches, so its canary never ends.
-    """
+    """Judge a canary, unless the stream is drained: it never ends then. One that a driver leaves is a warning."""
     canary = view.canary
     if view.is_drained or canary is None or canary.outcome in {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}:
         return None
@@ -276,10 +273,7 @@ def _judge_savepoints(view: StreamView) -> Finding | None:
 
 
 def _judge_upgrade(view: StreamView, seen: DriverStatus) -> Finding | None:
-    """Note an upgrade that waits. The stream is healthy meanwhile.
-
-    None waits while a command has the stream, which may be that upgrade, and for a stream that a user has stopped.
-    """
+    """Note an upgrade that waits for a stream that should run and that no command has. It is healthy meanwhile."""
     is_wanted = seen.desired.state is DesiredState.RUNNING
     if view.waiting is None or view.unfinished is not None or not is_wanted:
         return None

@@ -137,11 +137,7 @@ def all_streams(
 
 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
-    """Return the stream ``name``, also one with a broken spec.
-
-    Raises UnknownStream if it has no spec, no live driver and no unfinished command. Raises InvalidSpec for a folder
-    that cannot be listed and a name that is none, ControlUnreachable.
-    """
+    """Return the stream, also with a broken spec. Raises UnknownStream without one, InvalidSpec, ControlUnreachable."""
     files = spec_files(specs)
     named = [file for file in files if file.stem == name]
     if named:

@@ -47,10 +47,7 @@ class TablePlace:
 
 
 def table_places(home: StreamHome, sink: Sink) -> list[TablePlace]:
-    """Return the places of the stream's tables, which are where and named as ``sink`` says.
-
-    Open sessions have one only if the spec asks for them, or a table of before is there.
-    """
+    """Return the places of the tables, as ``sink`` says. Open sessions have one only if asked for, or there."""
     names = {} if sink.table is None else catalog_names(sink.table)
     found = [table_place(name, path, names.get(name)) for name, path in home.table_locations(sink.path).items()]
     is_on = sink.open_sessions_every_ms is not None

@@ -154,10 +154,7 @@ class WatchBegins(BaseDeadlineReference):
 
 
 def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> DeadlineAlert:
-    """Alert users when a run of ``supervise`` takes longer than ``limit``: its watch and a grace.
-
-    Airflow's scheduler keeps the time. The callback runs in the executor, because the triggerer may be the broken part.
-    """
+    """Alert users of a run that outlives ``limit``, by a callback in the executor: the triggerer may be broken."""
     facts = {"stream": stream, "platform_home": str(platform_home), "limit_seconds": limit.total_seconds()}
     return DeadlineAlert(
         name=f"{stream} is watched",

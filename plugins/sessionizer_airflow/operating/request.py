@@ -179,11 +179,7 @@ def _require_place_of_savepoint(savepoint: object, time: object, folder: str) ->
 
 
 def _require_place(history: str) -> None:
-    """Check the place of a history: an absolute path, a URI or an address, without a password. Raises InvalidSpec.
-
-    A path must be absolute, because a job's working directory is not the user's. An address that needs a query is
-    refused, because the form has no field for one.
-    """
+    """Check the place of a history: absolute, without a password, of a kind without a query. Raises InvalidSpec."""
     if history.startswith(tuple(NEED_QUERY)):
         allowed = "Type `sessionizer seed`, because such a history needs a query, and the form has no field for one"
         raise InvalidSpec("history", history, allowed)
@@ -309,12 +305,7 @@ class DatabaseUser:
         return cls(connection, found.host or "", found.port, found.login, found.password)
 
     def require_theirs(self, url: str) -> None:
-        """Check that the job of a seed with this history gives the password to the connection's host only.
-
-        A user who may fill in a form may not read what a connection keeps secret.
-
-        Raises UnusableDatabaseConnection.
-        """
+        """Raise UnusableDatabaseConnection unless ``url`` leads to the connection's host: the form may not leak it."""
         if not leads_to(url, self.host, self.port):
             place = f"{self.host}:{self.port}" if self.port else self.host
             allowed = f"jdbc:…://{place}/NAME, the connection's host"
@@ -324,11 +315,7 @@ class DatabaseUser:
 
     @contextmanager
     def export_password(self, spark: str) -> Iterator[None]:
-        """Give the password to processes that this process starts inside the block.
-
-        Raises UnusableDatabaseConnection if the connection ``spark`` runs the job elsewhere, because the environment
-        does not get there.
-        """
+        """Give the password to processes started in the block. Raises UnusableDatabaseConnection in cluster mode."""
         if SparkTarget.of(spark).is_in_cluster:
             problem = f"connection {spark!r} is in cluster mode, and a password is given to a job of this machine only"
             how = f"set the deploy mode of connection {spark!r} to client, then {AGAIN}"

@@ -248,10 +248,7 @@ def failure_alert(request: Request, error: object, left: Left) -> Alert:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A stream after a failed command: its ``pending`` operation, if any, and whether it is held in maintenance.
-
-    ``other``: another command, which has the stream or waits for it.
-    """
+    """A stream after a failed command: its ``pending`` operation or maintenance, or the ``other`` that has it."""
 
     pending: OperationRecord | None = None
     in_maintenance: bool = False

@@ -191,13 +191,9 @@ def _tell_of(
 
 def _run_of(spec: StreamSpec, run: str, opening: Opening) -> dict[str, Any]:
     command = Upgrade.make_for_window(spec.upgrades)
-    given = {name: (getattr(command, name), option.default) for name, option in command.options().items()}
+    given = {name: getattr(command, name) for name in command.options()}
+    changed = {name: given[name] for name, option in command.options().items() if given[name] != option.default}
     return {
         "trigger_run_id": run,
-        "conf": {
-            "verb": Upgrade.name,
-            "stream": spec.name,
-            "why": opening.why,
-            **{name: value for name, (value, default) in given.items() if value != default},
-        },
+        "conf": {"verb": Upgrade.name, "stream": spec.name, "why": opening.why, **changed},
     }

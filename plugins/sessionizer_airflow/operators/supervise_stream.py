@@ -93,7 +93,7 @@ class SuperviseStream(BaseOperator):
 
     def on_kill(self) -> None:
         """Note that the task was killed. The reason is looked up after the step, because this is a signal handler."""
-        self._supervisor.cancel()
+        self._supervisor.cancelled = True
 
     def _begin(self, context: Context, watch_until: int) -> None:
         """Begin a watch once: check whether the task was cleared, and whether a user resumed a given-up stream."""

@@ -55,7 +55,7 @@ class Supervisor:
     """Supervisor of one stream's driver. ``say`` takes one line for each action, the rest is as in ``Ledger``.
 
     ``being_ended``: the driver whose end has begun, and is not known to be complete. ``failed_launch``: uid of the
-    newest driver, if it could not be launched.
+    newest driver, if it could not be launched. ``cancelled``: launch no more. A signal handler may set it.
     """
 
     home: StreamHome
@@ -242,7 +242,3 @@ class Supervisor:
         if launch is not None and launch.uid == uid:
             with suppress(SessionizerError):
                 LAUNCH_FILE.of(self.home).write(replace(launch, ended_at=epoch_ms()))
-
-    def cancel(self) -> None:
-        """Launch no more drivers. A signal handler may call it while ``settle`` runs."""
-        self.cancelled = True

@@ -154,7 +154,7 @@ def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: Supervi
     if driver.out_of_sight is not None and now_ms <= gone_at:
         where = f"{name_process(driver.uid)} is on {driver.out_of_sight}, which cannot be seen from here"
         return Wait(gone_at + 1, f"{where}. It counts as gone if it sends no heartbeat until {clock_time(gone_at)}")
-    return replacement(driver, now_ms)
+    return _replace_stalled(driver, now_ms)
 
 
 def _judge_leaving(driver: DriverStatus, now_ms: int) -> Action:
@@ -197,8 +197,7 @@ def _backing_off(record: SupervisionRecord) -> Wait:
     return Wait(record.restart_at, f"{record.last_failure} ({count}). What to do: {record.remedy}")
 
 
-def replacement(driver: DriverStatus, now_ms: int) -> Replace:
-    """Return the decision to replace a driver that is ``State.STALLED``, with the reason."""
+def _replace_stalled(driver: DriverStatus, now_ms: int) -> Replace:
     if driver.without_jvm:
         return Replace(driver.uid, "its JVM is gone", HALF_GONE)
     if driver.out_of_sight is not None:
@@ -251,12 +250,7 @@ class Situation:
 
 
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
-    """Read what the stream at ``home`` is doing at ``now_ms``.
-
-    Raises DamagedFile: the desired state or the record of a command that has the stream cannot be read, and guessing
-    could start a stopped stream.
-    Raises ControlUnreachable: the control directory cannot be listed.
-    """
+    """Read what the stream is doing. Raises ControlUnreachable, DamagedFile: a guess could start a stopped one."""
     driver = read_status(home, now_ms, Timeouts(policy.startup_grace_ms, policy.stale_limit_ms))
     desired = read_desired(home)
     is_wanted = desired.state is DesiredState.RUNNING

@@ -52,9 +52,7 @@ class SupervisionPolicy:
 
     def backoff(self, failures: int) -> int:
         """Return the ms to wait before the restart after ``failures`` failures in a row (1 or more)."""
-        doublings = min(failures - 1, 32)
-        wait: int = min(self.first_backoff_ms * 2**doublings, self.longest_backoff_ms)
-        return wait
+        return min(self.first_backoff_ms << min(failures - 1, 32), self.longest_backoff_ms)
 
 
 DURATIONS = tuple(each.name for each in fields(SupervisionPolicy) if each.name.endswith("_ms"))

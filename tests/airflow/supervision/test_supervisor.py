@@ -216,7 +216,7 @@ def test_a_stopped_stream_has_its_driver_stopped_and_is_left_alone(
 
 def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     supervisor = new_supervisor()
-    supervisor.cancel()
+    supervisor.cancelled = True
     assert supervisor.settle() is None
     assert read_launch(home) is None
 
