@@ -259,6 +259,12 @@ def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform
     assert f"pid {os.getpid()}" in note, "another process carries it out, so nobody resumes it"
 
 
+def test_a_seed_needs_a_history(platform: Platform, home: StreamHome) -> None:
+    """The line of a command is made from its declaration, which says what has no default."""
+    result = platform.call("seed", "clicks")
+    assert (result.exit_code, "--history" in result.stderr) == (2, True)
+
+
 @pytest.fixture
 def archive(tmp_path: Path) -> str:
     folder = tmp_path / "archive"

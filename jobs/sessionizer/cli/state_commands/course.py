@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
 
@@ -102,7 +102,8 @@ def _parameters(command: type[Command]) -> Iterator[Parameter]:
     types = get_type_hints(command)
     for name, each in command.options().items():
         if each.flag is not None:
-            default = None if each.default == () else each.default
+            optional = None if each.default == () else each.default
+            default = Parameter.empty if each.default is MISSING else optional
             yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_annotate(each, types[name]))
     yield from option_parameters(Shared, [name for name in _SHARED if name != "streams" or command.reads_spec])
 
