@@ -116,10 +116,9 @@ def decisions_of(spec: StreamSpec) -> Decisions:
 
 def list_decisions(document: Mapping[str, Any]) -> Decisions:
     """Return all decisions of a spec as JSON, also of one that this release would refuse. An empty list is none."""
-    decided = ((field, value, field_at(field)) for field, value in leaves(document) if value != [])
-    return {
-        field: value for field, value, known in decided if known is None or known.effect.verdict is not Verdict.NONE
-    }
+    decided = {field: value for field, value in leaves(document) if value != []}
+    beside = {field for field in decided if (known := field_at(field)) and known.effect.verdict is Verdict.NONE}
+    return {field: value for field, value in decided.items() if field not in beside}
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -166,8 +165,7 @@ def spec_fingerprint(spec: StreamSpec) -> str:
 
     The order of keys does not count, nor whether a default was written out, nor a null.
     """
-    decisive = {field: value for field, value in decisions_of(spec).items() if value is not None}
-    return json_digest(decisive)
+    return json_digest({field: value for field, value in decisions_of(spec).items() if value is not None})
 
 
 _OWN: Final = {"_raw": "string", "_position": "string", "_fault": "string"}

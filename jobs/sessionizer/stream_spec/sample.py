@@ -164,12 +164,13 @@ def guess_mapping(columns: Sequence[SampleColumn], chosen: Overrides) -> Guesses
 
 def _ranked(columns: Iterable[SampleColumn], names: Sequence[str]) -> list[SampleColumn]:
     """Return the columns that have one of the names, the best first. Those that most rows lack come last."""
-    found = []
-    for column in columns:
-        ranks = [names.index(name) for name in column.names if name in names]
-        if ranks:
-            found.append((2 * column.lacking > len(column.values), min(ranks), len(column.path), column))
-    return [column for *_, column in sorted(found, key=lambda each: each[:-1])]
+    ranks = {name: rank for rank, name in enumerate(names)}
+
+    def place(column: SampleColumn) -> tuple[bool, int, int]:
+        best = min(ranks[name] for name in column.names if name in ranks)
+        return 2 * column.lacking > len(column.values), best, len(column.path)
+
+    return sorted((column for column in columns if not ranks.keys().isdisjoint(column.names)), key=place)
 
 
 def _chosen(columns: Iterable[SampleColumn], text: str) -> SampleColumn | None:
@@ -311,9 +312,6 @@ def _read_epoch(column: SampleColumn, texts: Sequence[str]) -> tuple[str, str] |
     return None
 
 
-# How a text file is written
-
-
 @dataclass(frozen=True, slots=True)
 class TextForm:
     """The form of a text file: its ``encoding``, and for csv its separator and whether its first line has names."""
@@ -345,17 +343,13 @@ def find_text_form(name: str, lines: Sequence[str]) -> TextForm:
         return TextForm("json")
     separator = max(_SEPARATORS, key=lambda each: min(line.count(each) for line in filled))
     if separator not in filled[0] or suffix == ".json":
-        raise InvalidSpec(
-            "SAMPLE", name, "JSON with an object per line, CSV or Parquet. For other text: docs/sources.md"
-        )
+        allowed = "JSON with an object per line, CSV or Parquet. For other text: docs/sources.md"
+        raise InvalidSpec("SAMPLE", name, allowed)
     first = [cell.strip().strip('"') for cell in filled[0].split(separator)]
     named = all(re.fullmatch(r"|[^\W\d][^:@]{0,60}", cell) for cell in first)
     if named and (len(set(first)) < len(first) or "" in first):
         raise InvalidSpec("SAMPLE", name, "a file whose header names each column, each once")
     return TextForm("csv", separator, has_header=named)
-
-
-# The text of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +380,7 @@ def guess_payload(columns: Iterable[SampleColumn], guesses: Guesses) -> dict[str
 
 def spec_text(draft: Draft) -> str:
     """Return the text of the spec file, with a comment on each guess."""
-    return "\n".join(_spec_lines(draft)) + "\n"
+    return "".join(f"{line}\n" for line in _spec_lines(draft))
 
 
 def _spec_lines(draft: Draft) -> Iterator[str]:
@@ -400,13 +394,9 @@ def _spec_lines(draft: Draft) -> Iterator[str]:
     yield "  columns: >-  # as Spark inferred them from the sample"
     yield from (",\n".join(f"    {column}" for column in draft.columns)).split("\n")
     yield from ("", "mapping:")
-    every = {
-        "key": draft.guesses.key,
-        "event_time": draft.guesses.time,
-        "event_id": draft.guesses.event_id,
-        "client": draft.guesses.client,
-    }
-    for field, guess in every.items():
+    guesses = draft.guesses
+    every = (guesses.key, guesses.time, guesses.event_id, guesses.client)
+    for field, guess in zip(("key", "event_time", "event_id", "client"), every, strict=True):
         yield f"  # {guess.why}"
         if guess.others:
             yield f"  # also possible: {', '.join(guess.others)}"

@@ -53,7 +53,6 @@ class _Reading:
     inside: list[str] = field(default_factory=list)
 
     def columns(self, record: Mapping[str, Any], space: str) -> list[str]:
-        """Return a column for each field of ``record``."""
         return [f"{name} {kind}" for name, kind in self._fields(record, space)]
 
     def _fields(self, record: Mapping[str, Any], space: str) -> Iterator[tuple[str, str]]:
@@ -65,7 +64,10 @@ class _Reading:
         if not isinstance(fields, list):
             raise ValueError("an Avro schema with a list of fields in each record")  # noqa: TRY004  wrong content
         for each in fields:
-            yield _field_name(each), self._type(each.get("type"), space)
+            found = _text_of(each, "name")
+            if not _NAME.fullmatch(found):  # it becomes a column and so a part of SQL
+                raise ValueError(f"an Avro schema whose names match {_NAME.pattern}, not {found!r}")
+            yield found, self._type(each.get("type"), space)
         self.inside.pop()
 
     def _note(self, named: Mapping[str, Any], space: str) -> tuple[str, str]:
@@ -77,19 +79,18 @@ class _Reading:
         return name, space
 
     def _type(self, schema: object, space: str) -> str:
-        if isinstance(schema, str):
-            return _AVRO_TYPES.get(schema) or self._reference(schema, space)
-        if isinstance(schema, list):
-            return self._union(schema, space)
-        if isinstance(schema, dict):
-            return self._described(schema, space)
+        match schema:
+            case str() as name if name in _AVRO_TYPES:
+                return _AVRO_TYPES[name]
+            case str() as name:
+                if (found := self.named.get(_full_name(name, space))) is None:
+                    raise ValueError(f"an Avro schema whose types are all declared: {name} is not")
+                return self._described(found, space)
+            case list():
+                return self._union(schema, space)
+            case dict():
+                return self._described(schema, space)
         raise ValueError(f"an Avro schema, not {schema!r} in it")
-
-    def _reference(self, name: str, space: str) -> str:
-        found = self.named.get(_full_name(name, space))
-        if found is None:
-            raise ValueError(f"an Avro schema whose types are all declared: {name} is not")
-        return self._described(found, space)
 
     def _described(self, schema: Mapping[str, Any], space: str) -> str:
         match schema.get("type"):
@@ -131,14 +132,6 @@ def _text_of(block: object, key: str) -> str:
     found = block.get(key) if isinstance(block, dict) else None
     if not isinstance(found, str):
         raise ValueError(f"an Avro schema with a {key} for each record and field")  # noqa: TRY004  wrong content
-    return found
-
-
-def _field_name(block: object) -> str:
-    """Return the name of a field, which becomes a column and so a part of SQL."""
-    found = _text_of(block, "name")
-    if not _NAME.fullmatch(found):
-        raise ValueError(f"an Avro schema whose names match {_NAME.pattern}, not {found!r}")
     return found
 
 

@@ -54,21 +54,28 @@ def emitted_per_batch(rules: SessionRules, *batches: Batch) -> list[int]:
     return [after - before for before, after in pairwise(counts)]
 
 
-def test_in_a_backlog_every_second_batch_merges() -> None:
-    batches = [batch_until(1_000 * number) for number in range(1, 8)]
-    assert emitted_per_batch(RULES, *batches) == [0, 1, 0, 4, 0, 4, 0]
+SEVEN = [batch_until(1_000 * number) for number in range(1, 8)]
 
 
-def test_the_batch_after_a_backlog_brings_what_waited_with_or_without_new_data() -> None:
-    batches = [batch_until(1_000), batch_until(2_000), batch_until(3_000)]
-    nothing_new = Batch((), arrived_at_ms=3_001 + BEHIND_MS)
-    assert emitted_per_batch(RULES, *batches, nothing_new) == [0, 1, 0, 4]
-
-
-def test_a_stream_that_keeps_up_merges_in_every_batch() -> None:
-    batches = [batch_until(1_000 * number) for number in range(1, 8)]
-    live = [replace(batch, arrived_at_ms=batch.arrived_at_ms - BEHIND_MS + 900) for batch in batches]
-    assert emitted_per_batch(RULES, *live) == [0, 1, 2, 2, 2, 2, 2]
+@pytest.mark.parametrize(
+    ("batches", "emitted"),
+    [
+        pytest.param(SEVEN, [0, 1, 0, 4, 0, 4, 0], id="in a backlog every second batch merges"),
+        pytest.param(
+            [*SEVEN[:3], Batch((), arrived_at_ms=3_001 + BEHIND_MS)],
+            [0, 1, 0, 4],
+            id="the batch after a backlog brings what waited, also without new data",
+        ),
+        pytest.param(
+            [replace(batch, arrived_at_ms=batch.arrived_at_ms - BEHIND_MS + 900) for batch in SEVEN],
+            [0, 1, 2, 2, 2, 2, 2],
+            id="a stream that keeps up merges in every batch",
+        ),
+        pytest.param([*SEVEN[:3], drain_at(3_001)], [0, 1, 0, 5], id="a drain after a backlog leaves nothing"),
+    ],
+)
+def test_a_group_merges_in_every_second_batch_of_a_backlog(batches: list[Batch], emitted: list[int]) -> None:
+    assert emitted_per_batch(RULES, *batches) == emitted
 
 
 @pytest.mark.parametrize(
@@ -92,11 +99,6 @@ def test_what_is_due_waits_once_and_in_a_backlog_only(
     if not merges:
         assert step.append is not None
         assert step.plan == MergeSchedule(now + 1, 1), "due again as soon as the clock moves"
-
-
-def test_a_drain_after_a_backlog_leaves_nothing() -> None:
-    batches = [batch_until(1_000), batch_until(2_000), batch_until(3_000), drain_at(3_001)]
-    assert emitted_per_batch(RULES, *batches) == [0, 1, 0, 5]
 
 
 @given_few_or_many(
@@ -123,44 +125,44 @@ def clock() -> IdleClock:
     return clock
 
 
-def said(clock: IdleClock, now: int, watermark_ms: int | None = 500) -> int | None:
-    return clock.floor(now, watermark_ms, latest_due_ms=DUE, caught_up=True)
+def said(clock: IdleClock, after_ms: int, watermark_ms: int = 500, latest_due_ms: int = DUE) -> int | None:
+    return clock.floor(BEGAN + after_ms, watermark_ms, latest_due_ms=latest_due_ms, caught_up=True)
 
 
-def test_nothing_is_said_before_it_has_been_quiet_for_long_enough(clock: IdleClock) -> None:
-    assert said(clock, BEGAN + 1_999) is None
-
-
-def test_event_time_goes_on_with_the_wall_clock_from_where_it_stood(clock: IdleClock) -> None:
-    assert said(clock, BEGAN + 2_000) == 2_500
-    # the watermark has followed what was said, which changes nothing
-    assert said(clock, BEGAN + 3_000, watermark_ms=2_500) == 3_500
-    assert said(clock, BEGAN + 60_000, watermark_ms=3_500) == 60_500
-
-
-def test_it_is_not_said_more_often_than_asked_for(clock: IdleClock) -> None:
-    assert said(clock, BEGAN + 2_000) == 2_500
-    assert said(clock, BEGAN + 2_999) is None
-    assert said(clock, BEGAN + 3_000) == 3_500
-
-
-def test_a_watermark_that_the_last_events_moved_late_is_where_it_goes_on_from(clock: IdleClock) -> None:
-    assert said(clock, BEGAN + 2_000, watermark_ms=500) == 2_500
-    assert said(clock, BEGAN + 3_000, watermark_ms=40_000) == 43_000
-    assert said(clock, BEGAN + 4_000, watermark_ms=43_000) == 44_000
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param([((1_999,), None)], id="nothing is said before it has been quiet for long enough"),
+        pytest.param(
+            [((2_000,), 2_500), ((3_000, 2_500), 3_500), ((60_000, 3_500), 60_500)],
+            id="event time goes on with the wall clock, and a watermark that followed changes nothing",
+        ),
+        pytest.param(
+            [((2_000,), 2_500), ((2_999,), None), ((3_000,), 3_500)], id="it is not said more often than asked for"
+        ),
+        pytest.param(
+            [((2_000, 500), 2_500), ((3_000, 40_000), 43_000), ((4_000, 43_000), 44_000)],
+            id="it goes on from a watermark that the last events moved late",
+        ),
+        pytest.param(
+            [((2_000, 500, 3_000), 2_500), ((3_000, 2_500, 3_000), 3_000), ((4_000, 3_000, 3_000), None)],
+            id="nothing is said beyond the end of the last open session",
+        ),
+    ],
+)
+def test_a_quiet_source_moves_the_watermark(clock: IdleClock, asked: list[tuple[tuple[int, ...], int | None]]) -> None:
+    assert [said(clock, *question) for question, _ in asked] == [answer for _, answer in asked]
 
 
 def test_events_end_the_quiet(clock: IdleClock) -> None:
-    assert said(clock, BEGAN + 2_000) == 2_500
+    assert said(clock, 2_000) == 2_500
     clock.saw_events(BEGAN + 2_500)
-    assert said(clock, BEGAN + 4_400, watermark_ms=900) is None
-    assert said(clock, BEGAN + 4_500, watermark_ms=900) == 2_900
+    assert (said(clock, 4_400, 900), said(clock, 4_500, 900)) == (None, 2_900)
 
 
 def test_a_clock_that_saw_no_events_counts_from_when_it_was_first_asked() -> None:
     clock = IdleClock(idle_after_ms=2_000, every_ms=1_000)
-    assert said(clock, BEGAN) is None
-    assert said(clock, BEGAN + 2_000) == 2_500
+    assert (said(clock, 0), said(clock, 2_000)) == (None, 2_500)
 
 
 @pytest.mark.parametrize(
@@ -171,15 +173,6 @@ def test_there_must_be_something_to_close_and_nothing_to_read(
     clock: IdleClock, watermark_ms: int | None, latest_due_ms: int | None, caught_up: bool
 ) -> None:
     assert clock.floor(BEGAN + 9_000, watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up) is None
-
-
-def test_nothing_is_said_beyond_the_end_of_the_last_open_session(clock: IdleClock) -> None:
-    def said_with(now: int, watermark_ms: int) -> int | None:
-        return clock.floor(now, watermark_ms, latest_due_ms=3_000, caught_up=True)
-
-    assert said_with(BEGAN + 2_000, 500) == 2_500
-    assert said_with(BEGAN + 3_000, 2_500) == 3_000
-    assert said_with(BEGAN + 4_000, 3_000) is None
 
 
 RULES_OF_KEPT_TIMEOUTS = SessionRules(

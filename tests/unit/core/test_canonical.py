@@ -47,17 +47,7 @@ from support.streams.strategies import ChangingLog, Log, changing_logs, given_fe
 
 CAPS = Caps(max_events=3)
 FEWER_CAPS = pa.field("caps", pa.struct([pa.field("max_events", pa.int64())]))
-SMALL = pa.schema(
-    [
-        pa.field(schema.KEY, pa.string()),
-        pa.field(schema.CLIENT, pa.string()),
-        pa.field(schema.CLOCK, pa.int64()),
-        pa.field(schema.EVENT_ID, pa.string()),
-        pa.field(schema.CLOSES, pa.bool_()),
-        pa.field(schema.TIMEOUT, pa.int64()),
-        pa.field("payload_amount", pa.int32()),
-    ]
-)
+SMALL = schema.event_schema([pa.field("amount", pa.int32())], Clock.EVENT_TIME)
 
 
 def what_it_comes_to(merged: Merged) -> tuple[Any, ...]:
@@ -103,10 +93,9 @@ def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: flo
         mixed = disordered(rows, random.Random(seed))
         again = log_of(mixed)
         assert comes_back(mixed, stored(again))
+        terms = (groups.shared.rules, groups.shared.payload)
         for final_by in (0, groups.final_by, groups.final_by + 30):
-            merged, expected = (
-                merge(log, final_by, groups.shared.rules, groups.shared.payload) for log in (again, group.read())
-            )
+            merged, expected = (merge(log, final_by, *terms) for log in (again, group.read()))
             assert what_it_comes_to(merged) == what_it_comes_to(expected)
 
 
@@ -207,11 +196,9 @@ def test_admissions_pass_as_numbers_and_name_the_columns_that_an_event_has_then(
     assert comes_back(disordered, stored(log_of(rows.take(pa.array([2, 1, 0])))))
     assert not comes_back(disordered, log)
     later = decode_admissions(*code_admissions(rows, lambda columns: [*columns, "payload_new"]))
-    assert [each["columns"] for each in map(json.loads, later.column(ADMISSION).to_pylist())] == [
-        ["payload_amount", "payload_new"],
-        ["payload_amount", "payload_new"],
-        ["payload_new"],
-    ]
+    both = ["payload_amount", "payload_new"]
+    found = [each["columns"] for each in map(json.loads, later.column(ADMISSION).to_pylist())]
+    assert found == [both, both, ["payload_new"]]
     assert later.drop_columns([ADMISSION]).equals(rows.drop_columns([ADMISSION]))
     assert log_of(decode_admissions(*code_admissions(read_typed_rows([], 0, SMALL)))) == []
 
@@ -249,10 +236,8 @@ def blobs_are_small() -> Iterator[None]:
 @pytest.mark.usefixtures("blobs_are_small")
 def test_the_pieces_of_one_batch_stay_one_batch() -> None:
     ids = [f"{number:03}" for number in range(40)]
-    log = [
-        *wide.log_tables(mark_admitted(table_of(ids), 7, CAPS)),
-        *wide.log_tables(mark_admitted(table_of(["z"]), 8, CAPS)),
-    ]
+    batches = (mark_admitted(table_of(ids), 7, CAPS), mark_admitted(table_of(["z"]), 8, CAPS))
+    log = [piece for batch in batches for piece in wide.log_tables(batch)]
     again = log_of(read_typed_rows(log, 0))
     assert [continues(table) for table in again] == [False, *[True] * (len(log) - 2), False]
     assert [name for table in again for name in table.column(schema.EVENT_ID).to_pylist()] == [*ids, "z"]
@@ -311,11 +296,8 @@ def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) ->
     """The stream in new groups, with what was decided before the migration in its results."""
     new = old.fresh(key_groups)
     events = schema.event_schema(old.shared.payload, old.shared.rules.clock)
-    found = [
-        decide_rows(group.read(), number, old.shared, old.final_by, events)
-        for number, group in enumerate(old.groups)
-        if group.log
-    ]
+    logs_of = ((number, group.read()) for number, group in enumerate(old.groups) if group.log)
+    found = [decide_rows(log, number, old.shared, old.final_by, events) for number, log in logs_of]
     for each in found:
         new.repeated += each.merged.repeated
         new.conflicting += event_rows(each.merged.conflicting)

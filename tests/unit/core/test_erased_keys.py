@@ -82,9 +82,7 @@ def test_a_log_keeps_all_other_events_as_they_were_admitted(
 ) -> None:
     caps = Caps(*range(1, len(Caps._fields) + 1))
     tables = [mark_admitted(pa.Table.from_batches([events(each)]), number, caps) for number, each in enumerate(batches)]
-    tables = [
-        table if number % 3 else mark_continued(table) if number else table for number, table in enumerate(tables)
-    ]
+    tables[3::3] = map(mark_continued, tables[3::3])
     log = [encode(table) for table in tables]
     deleted = [chance.random() < 0.3 for table in tables for _ in range(table.num_rows)]  # type: ignore[attr-defined]
     if deleted:
@@ -137,9 +135,8 @@ def test_a_row_of_an_erased_key_is_refused_without_its_text() -> None:
         ("ann", MOMENT + 1, "future_event_time", '{"user_id": "ann"}'),
     )
     found = refuse_erased(batch, erased("ann"))
-    assert found.column("reason").to_pylist() == [
-        "erased", None, None, "erased", "erased", "malformed", "future_event_time",
-    ]  # fmt: skip
+    reasons = ["erased", None, None, "erased", "erased", "malformed", "future_event_time"]
+    assert found.column("reason").to_pylist() == reasons
     assert [text is None for text in found.column("_raw").to_pylist()] == [True, True, True, True, True, False, False]
     assert found.column("_position").to_pylist()[3] is None
     assert refuse_erased(batch, erased("nobody")).equals(batch)
@@ -153,9 +150,8 @@ def test_an_event_that_tombstones_hide_does_not_stay_in_the_log() -> None:
 
 
 def test_redacted_columns_become_null_and_the_events_stay() -> None:
-    batch = events([("ann", MOMENT), ("bob", MOMENT), ("ann", MOMENT + 1)]).append_column(
-        "payload_page", pa.array(["a", "b", "c"])
-    )
+    batch = events([("ann", MOMENT), ("bob", MOMENT), ("ann", MOMENT + 1)])
+    batch = batch.append_column("payload_page", pa.array(["a", "b", "c"]))
     redacted = erased("ann", redacts=("page", "absent"))
     kept = redacted.clean(batch)
     assert kept.column("payload_page").to_pylist() == [None, "b", "c"]

@@ -27,11 +27,7 @@ def event(event_id: str, at: int | None, **facts: Any) -> Event:
 
 
 def rules(clock: Clock = Clock.EVENT_TIME, **others: Any) -> SessionRules:
-    plain = {
-        "watermark_delay_ms": 100,
-        "gap_timeout_ms": 30,
-        "client_timeouts_ms": {},
-    }
+    plain = {"watermark_delay_ms": 100, "gap_timeout_ms": 30, "client_timeouts_ms": {}}
     caps = Caps(**{name: others.pop(name) for name in Caps._fields if name in others})
     return SessionRules(clock=clock, caps=caps, **{**plain, **others})
 
@@ -71,24 +67,29 @@ class TestWatermark:
 
 
 class TestGap:
-    def test_own_timeout_goes_before_the_clients_and_that_before_the_streams(self) -> None:
-        outcome = sessionize(
-            [batch(event("a", 100, timeout_ms=7), event("b", 200), event("c", 300, client=None))],
-            rules(client_timeouts_ms={"web": 11}),
-        )
-        assert [admitted.timeout_ms for admitted in outcome.open_events] == [7, 11, 30]
-
-    def test_a_changed_timeout_holds_from_the_events_of_its_batch_on(self) -> None:
-        outcome = sessionize(
-            [batch(event("a", 100)), batch(event("b", 101), web=20), batch(event("c", 102))],
-            rules(client_timeouts_ms={"web": 11}),
-        )
-        assert [admitted.timeout_ms for admitted in outcome.open_events] == [11, 20, 20]
-
-    def test_a_timeout_longer_than_never_counts_as_never(self) -> None:
-        log = [batch(event("a", 100, timeout_ms=2**63 - 1), event("b", 200, client="app"), app=2**63 - 1)]
-        outcome = sessionize(log, rules())
-        assert [admitted.timeout_ms for admitted in outcome.open_events] == [NEVER_MS, NEVER_MS]
+    @pytest.mark.parametrize(
+        ("log", "timeouts"),
+        [
+            pytest.param(
+                [batch(event("a", 100, timeout_ms=7), event("b", 200), event("c", 300, client=None))],
+                [7, 11, 30],
+                id="the event's own goes before the client's, and that before the stream's",
+            ),
+            pytest.param(
+                [batch(event("a", 100)), batch(event("b", 101), web=20), batch(event("c", 102))],
+                [11, 20, 20],
+                id="a changed one holds from the events of its batch on",
+            ),
+            pytest.param(
+                [batch(event("a", 100, timeout_ms=2**63 - 1), event("b", 200, client="app"), app=2**63 - 1)],
+                [NEVER_MS, NEVER_MS],
+                id="one longer than never counts as never",
+            ),
+        ],
+    )
+    def test_the_timeout_in_force(self, log: list[Batch], timeouts: list[int]) -> None:
+        outcome = sessionize(log, rules(client_timeouts_ms={"web": 11}))
+        assert [admitted.timeout_ms for admitted in outcome.open_events] == timeouts
 
     def test_a_timeout_too_long_for_the_calendar_is_closed_by_a_drain(self) -> None:
         assert sessions(drained(batch(event("a", 100, timeout_ms=NEVER_MS)))) == [("a", "gap")]
@@ -145,9 +146,16 @@ class TestDuplicates:
         outcome = sessionize([batch(event("a", 100, payload=("one",))), batch(other)], rules())
         assert (outcome.conflicting, open_ids(outcome)) == ([other], "a")
 
-    def test_within_a_batch_nulls_of_the_body_come_first(self) -> None:
-        outcome = sessionize([batch(event("a", 100), event("a", 100, client=None))], rules())
-        assert [admitted.event.client for admitted in outcome.open_events] == [None]
+    @pytest.mark.parametrize(
+        ("second", "first"),
+        [
+            pytest.param({"client": "web"}, {"client": None}, id="nulls come first"),
+            pytest.param({"payload": (float("nan"),)}, {"payload": (9.0,)}, id="NaN comes last"),
+        ],
+    )
+    def test_within_a_batch_the_body_orders(self, second: dict[str, Any], first: dict[str, Any]) -> None:
+        outcome = sessionize([batch(event("a", 100, **second), event("a", 100, **first))], rules())
+        assert [admitted.event for admitted in outcome.open_events] == [event("a", 100, **first)]
 
     @pytest.mark.parametrize(("own_ms", "in_force_ms"), [(29, 29), (31, 30)])
     def test_another_timeout_is_no_other_body_and_the_shortest_comes_first(self, own_ms: int, in_force_ms: int) -> None:
@@ -159,12 +167,6 @@ class TestDuplicates:
     def test_nan_and_the_two_zeros_are_the_same_value_again(self, first: float, second: float) -> None:
         outcome = sessionize([batch(event("a", 100, payload=(first,)), event("a", 100, payload=(second,)))], rules())
         assert (outcome.duplicates_dropped, outcome.conflicting) == (1, [])
-
-    def test_within_a_batch_nan_comes_last(self) -> None:
-        outcome = sessionize(
-            [batch(event("a", 100, payload=(float("nan"),)), event("a", 100, payload=(9.0,)))], rules()
-        )
-        assert [admitted.event.payload for admitted in outcome.open_events] == [(9.0,)]
 
     def test_a_late_event_is_late_before_it_is_a_duplicate(self) -> None:
         outcome = sessionize([batch(event("a", 100)), batch(event("a", 100), floor=100)], rules())
@@ -181,19 +183,16 @@ class TestProcessingTime:
 
     def test_the_clock_is_the_arrival_of_the_batch(self) -> None:
         outcome = sessionize([batch(event("a", 7), at=1000), batch(event("b", None), at=1030)], rules(self.MODE))
-        assert [(admitted.clock_ms, admitted.event.event_id) for admitted in outcome.open_events] == [
-            (1000, "a"),
-            (1030, "b"),
-        ]
+        found = [(admitted.clock_ms, admitted.event.event_id) for admitted in outcome.open_events]
+        assert found == [(1000, "a"), (1030, "b")]
 
-    def test_a_batch_at_the_timeout_extends_the_session_if_it_brings_an_event(self) -> None:
-        log = [batch(event("a", 7), at=1000)]
-        assert sessions(sessionize([*log, batch(event("b", 8), at=1030)], rules(self.MODE))) == []
-
-    def test_an_empty_batch_at_the_timeout_closes_the_session(self) -> None:
-        log = [batch(event("a", 7), at=1000)]
-        assert sessions(sessionize([*log, batch(at=1029)], rules(self.MODE))) == []
-        assert sessions(sessionize([*log, batch(at=1030)], rules(self.MODE))) == [("a", "gap")]
+    @pytest.mark.parametrize(
+        ("at_the_timeout", "closed"),
+        [(batch(event("b", 8), at=1030), []), (batch(at=1029), []), (batch(at=1030), [("a", "gap")])],
+        ids=["an event extends the session", "it is not due", "an empty batch closes it"],
+    )
+    def test_a_batch_at_the_timeout(self, at_the_timeout: Batch, closed: list[tuple[str, str]]) -> None:
+        assert sessions(sessionize([batch(event("a", 7), at=1000), at_the_timeout], rules(self.MODE))) == closed
 
     def test_nothing_is_late_and_event_time_orders_a_batch(self) -> None:
         outcome = drained(batch(event("a", 9), event("b", 3), event("c", None), at=1000), clock=self.MODE)
@@ -234,13 +233,8 @@ class TestNoTimeMode:
 def test_a_session_row_tells_of_its_first_and_last_event() -> None:
     (session,) = drained(batch(event("a", 100), event("b", 110, client="app"))).closed
     assert session.session_id == sha256(b"ann\x00100\x00a").hexdigest()[:32]
-    assert (session.key, session.client, session.started_at_ms, session.ended_at_ms, session.event_count) == (
-        "ann",
-        "web",
-        100,
-        110,
-        2,
-    )
+    found = (session.key, session.client, session.started_at_ms, session.ended_at_ms, session.event_count)
+    assert found == ("ann", "web", 100, 110, 2)
 
 
 def test_ids_of_sessions_whose_keys_and_events_have_a_nul_are_theirs_alone() -> None:

@@ -114,17 +114,9 @@ ORIGIN = {"lineage": "first", "batch_id": 7}
 
 def sessions() -> pa.RecordBatch:
     event = {"event_time": NOON, "event_id": "e1", "closes": True, "page": "/"}
-    session = {
-        "key": "ada",
-        "client": None,
-        "started_at": NOON,
-        "ended_at": NOON.replace(second=9),
-        "event_count": 1,
-        "close_reason": "gap",
-        "first_event_id": "e1",
-        "events": [event],
-    }
-    return pa.RecordBatch.from_pylist([session], schema.session_schema(PAYLOAD))
+    session = ("ada", None, NOON, NOON.replace(second=9), 1, "gap", "e1", [event])
+    shape = schema.session_schema(PAYLOAD)
+    return pa.RecordBatch.from_pylist([dict(zip(shape.names, session, strict=True))], shape)
 
 
 def test_a_session_gets_its_id_day_and_duration() -> None:
@@ -134,12 +126,8 @@ def test_a_session_gets_its_id_day_and_duration() -> None:
     assert (row["date"], row["duration_ms"]) == (date(2026, 3, 1), 9_000)
     assert [event["page"] for event in row["events"]] == ["/"]
     assert row.items() >= {**ORIGIN, "emitted_at": WRITTEN.at}.items()
-
-
-def test_events_can_be_left_out() -> None:
-    shape = session_rows(PAYLOAD, keep_events=False)
-    assert "events" not in shape.schema.names
-    assert shape.rows(sessions(), WRITTEN).num_rows == 1
+    (without_events,) = session_rows(PAYLOAD, keep_events=False).rows(sessions(), WRITTEN).to_pylist()
+    assert without_events == {name: value for name, value in row.items() if name != "events"}
 
 
 def test_a_late_event_lies_in_the_day_of_its_own_time() -> None:

@@ -27,12 +27,15 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "releases"
 Texts = Sequence[str]
 
 
-def parquet(*columns: pa.Array) -> bytes:
-    sink = pa.BufferOutputStream()
-    table = pa.table(list(columns), names=[f"c{number}" for number in range(len(columns))])
-    pq.write_table(table, sink, compression="zstd", write_statistics=False)
+def content_of(sink: pa.BufferOutputStream) -> bytes:
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def parquet(column: pa.Array) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"c0": column}), sink, compression="zstd", write_statistics=False)
+    return content_of(sink)
 
 
 def blob(texts: Texts) -> bytes:
@@ -44,8 +47,7 @@ def arrow_file(texts: Texts) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return content_of(sink)
 
 
 def lines(texts: Texts) -> bytes:
@@ -73,8 +75,7 @@ def by_arrow(codec: str) -> Callable[[Texts], bytes]:
         sink = pa.BufferOutputStream()
         with pa.CompressedOutputStream(sink, codec) as stream:
             stream.write(lines(texts))
-        content: bytes = sink.getvalue().to_pybytes()
-        return content
+        return content_of(sink)
 
     return compress
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -42,46 +43,37 @@ AIRFLOW = {
     "SESSIONIZER_NOTIFIER_ARGUMENTS": '{"token": "t"}',
 }
 NEEDED = dict.fromkeys(("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "SPARK_LOCAL_IP", "HADOOP_CONF_DIR"), "x")
-OTHERS = {
-    "DATABASE_URL": "x",
-    "AWS_ACCESS_KEY_ID": "x",
-    "AWS_REGION": "x",
-    "AZURE_CLIENT_SECRET": "x",
-    "KAFKA_JAAS": "x",
-}
+OTHERS = dict.fromkeys(("DATABASE_URL", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AZURE_CLIENT_SECRET", "KAFKA_JAAS"), "x")
 
 
-def test_it_gets_what_it_needs_and_nothing_else() -> None:
-    assert driver_environment({**AIRFLOW, **NEEDED, **OTHERS, "SESSIONIZER_HOME": "h"}) == {
-        **NEEDED,
-        "SESSIONIZER_HOME": "h",
-    }
-
-
-def test_what_its_spec_or_the_installation_names_comes_too() -> None:
-    more = {MORE: "AWS_*, AZURE_CLIENT_SECRET"}
-    given = driver_environment({**AIRFLOW, **OTHERS, **more}, ["KAFKA_JAAS"])
-    assert sorted(given.keys() - more.keys()) == sorted(OTHERS.keys() - {"DATABASE_URL"})
-
-
-def test_a_spec_names_no_variable_that_the_operator_does_not_allow() -> None:
-    assert driver_environment(OTHERS, OTHERS) == {"KAFKA_JAAS": "x"}
-    operator = {ALLOWED: "AWS_REGION, DATABASE_*"}
-    given = driver_environment({**OTHERS, **operator}, OTHERS)
-    assert sorted(given.keys() - operator.keys()) == ["AWS_REGION", "DATABASE_URL"]
-    assert driver_environment({**OTHERS, ALLOWED: ""}, OTHERS) == {ALLOWED: ""}
-    assert driver_environment({**AIRFLOW, ALLOWED: "*"}, AIRFLOW) == {ALLOWED: "*"}
+@pytest.mark.parametrize(
+    ("environment", "named", "given"),
+    [
+        pytest.param({**AIRFLOW, **NEEDED, **OTHERS}, (), {*NEEDED}, id="what it needs"),
+        pytest.param(
+            {**AIRFLOW, **OTHERS, MORE: "AWS_*, AZURE_CLIENT_SECRET"}, ["KAFKA_JAAS"],
+            {MORE, *OTHERS} - {"DATABASE_URL"}, id="what its spec or the installation names",
+        ),
+        pytest.param(OTHERS, OTHERS, {"KAFKA_JAAS"}, id="no variable that is not allowed by default"),
+        pytest.param(
+            {**OTHERS, ALLOWED: "AWS_REGION, DATABASE_*"}, OTHERS, {ALLOWED, "AWS_REGION", "DATABASE_URL"},
+            id="what the operator allows",
+        ),
+        pytest.param({**OTHERS, ALLOWED: ""}, OTHERS, {ALLOWED}, id="nothing, if the operator allows nothing"),
+        pytest.param({**AIRFLOW, ALLOWED: "*"}, AIRFLOW, {ALLOWED}, id="nothing of Airflow, whatever is allowed"),
+        pytest.param({**AIRFLOW, MORE: "*"}, AIRFLOW, {MORE}, id="nothing of Airflow, whatever is named"),
+    ],
+)  # fmt: skip
+def test_a_driver_gets_this_part_of_the_environment(
+    environment: dict[str, str], named: Iterable[str], given: set[str]
+) -> None:
+    environment = {**environment, "SESSIONIZER_HOME": "h"}
+    assert driver_environment(environment, named) == {name: environment[name] for name in {*given, "SESSIONIZER_HOME"}}
 
 
 OF_KAFKA = {
-    "KAFKA_JAAS",
-    "CLICKS_KAFKA_JAAS",
-    "VISITS_JAAS",
-    "JAAS",
-    "EU_KAFKA",
-    "SASL_PLAIN",
-    "A_SCHEMA_REGISTRY_LOGIN",
-}
+    "KAFKA_JAAS", "CLICKS_KAFKA_JAAS", "VISITS_JAAS", "JAAS", "EU_KAFKA", "SASL_PLAIN", "A_SCHEMA_REGISTRY_LOGIN",
+}  # fmt: skip
 OTHER_NAMES = (
     "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "AZURE_CLIENT_SECRET", "JDBC_PASSWORD", "PATH", "AIRFLOW_KAFKA_X",
     "CI_REGISTRY_PASSWORD",
@@ -100,34 +92,20 @@ def test_what_is_airflows_own_is_away_for_as_long_as_a_child_is_started() -> Non
     assert environment == {**AIRFLOW, **NEEDED}
 
 
-def test_what_is_airflows_own_is_not_to_be_had() -> None:
-    assert driver_environment({**AIRFLOW, MORE: "*"}, list(AIRFLOW)) == {MORE: "*"}
-
-
 DELTA = "delta-spark_4.2_2.13-4.4.0.jar"
 
 
-def test_the_package_lists_exact_jars() -> None:
+def test_missing_altered_and_other_jars_than_those_of_the_package_are_named(tmp_path: Path) -> None:
     assert DELTA in jar_names()
     assert all(name.endswith(".jar") for name in jar_names())
     assert len(jar_names()) >= 9
-
-
-def test_missing_jars_are_named() -> None:
     assert missing_jars(jar_names()) == []
     assert missing_jars(set(jar_names()) - {DELTA}) == [DELTA]
-
-
-def test_each_listed_jar_has_its_digest(tmp_path: Path) -> None:
     assert {line.split()[1] for line in DIGESTS.read_text().splitlines()} == set(jar_names(ObjectStore))
     (tmp_path / DELTA).write_bytes(b"other bytes")
     assert altered_jars(tmp_path, [DELTA]) == [DELTA]
-
-
-def test_another_version_of_a_jar_is_found() -> None:
-    assert other_versions([*jar_names(), "delta-spark_4.2_2.13-4.3.1.jar", "mine-1.0.jar"]) == [
-        "delta-spark_4.2_2.13-4.3.1.jar"
-    ]
+    older = "delta-spark_4.2_2.13-4.3.1.jar"
+    assert other_versions([*jar_names(), older, "mine-1.0.jar"]) == [older]
 
 
 def test_a_folder_with_all_jars_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ from support.faults.damaged_files import field_damages
 from support.fixtures.reviewed import Reviewed
 from support.streams.stage import PAYLOAD_COLUMNS, Stage, clicks_spec
 
+Many = list[dict[str, Any]]
 A, B, C, D = (
     {"id": "a", "key": "coalesce(page, key)"},
     {"id": "b", "columns": {"device": "upper(device)"}},
@@ -75,9 +76,7 @@ def applied(*described: dict[str, Any]) -> tuple[AppliedMigration, ...]:
         ([{**A, "drop": [], "columns": {}}], [A], []),
     ],
 )
-def test_those_that_wait_follow_those_that_were_applied(
-    declared: list[dict[str, Any]], had: list[dict[str, Any]], pending: list[str]
-) -> None:
+def test_those_that_wait_follow_those_that_were_applied(declared: Many, had: Many, pending: list[str]) -> None:
     found = pending_migrations("clicks", migrations(*declared), applied(*had))
     assert [each.id for each in found] == pending
 
@@ -93,9 +92,7 @@ def test_those_that_wait_follow_those_that_were_applied(
         ([A, D, B], [A, B], "d", "before 'b'"),
     ],
 )
-def test_an_applied_migration_stays_as_it_was(
-    declared: list[dict[str, Any]], had: list[dict[str, Any]], refused: str, told: str
-) -> None:
+def test_an_applied_migration_stays_as_it_was(declared: Many, had: Many, refused: str, told: str) -> None:
     with pytest.raises(MigrationRefused) as raised:
         pending_migrations("clicks", migrations(*declared), applied(*had))
     assert (raised.value.migration, raised.value.exit_code) == (refused, 62)
@@ -126,11 +123,8 @@ def test_a_migration_that_says_nothing_or_two_things_is_refused(described: dict[
 def test_a_migration_becomes_assignments_to_every_column() -> None:
     (migration,) = migrations({"id": "m", "columns": {"kind": "type", "page": "lower(page)"}, "drop": ["type"]})
     found = compile_migration("clicks", migration, ["type", "page", "device"])
-    assert [(each.column, each.sql) for each in found.payload] == [
-        ("page", "lower(page)"),
-        ("device", None),
-        ("kind", "type"),
-    ]
+    payload = [(each.column, each.sql) for each in found.payload]
+    assert payload == [("page", "lower(page)"), ("device", None), ("kind", "type")]
     assert (found.set_columns, found.dropped, found.key.sql) == (("kind", "page"), ("type",), None)
     assert describe_migration(migration) == "kind = type; page = lower(page); drops type"
     with pytest.raises(MigrationRefused, match="it drops 'type'"):
@@ -172,9 +166,7 @@ def test_a_spec_without_migrations_is_the_spec_that_it_was() -> None:
         ([A], [], Verdict.IN_PLACE),
     ],
 )
-def test_a_start_takes_no_migration_and_an_upgrade_does(
-    before: list[dict[str, Any]], now: list[dict[str, Any]], verdict: Verdict
-) -> None:
+def test_a_start_takes_no_migration_and_an_upgrade_does(before: Many, now: Many, verdict: Verdict) -> None:
     pending = pending_migrations("clicks", migrations(*now), applied(*before))
     plan = plan_of(before, now, pending)
     assert ("migrations", verdict) in [(each.name, each.verdict) for each in plan.differences]
@@ -197,18 +189,14 @@ def test_the_digest_of_a_plan_covers_its_migrations() -> None:
 
 
 def test_a_difference_names_the_migrations_of_its_own_field() -> None:
-    effects = MigrationEffects.of(
-        [
-            {"id": "a", "columns": {"place": "page", "key": "page"}, "drop": ["page"]},
-            {"id": "b", "key": "lower(key)", "columns": {"place": "upper(place)"}},
-        ]
-    )
+    first = {"id": "a", "columns": {"place": "page", "key": "page"}, "drop": ["page"]}
+    effects = MigrationEffects.of([first, {"id": "b", "key": "lower(key)", "columns": {"place": "upper(place)"}}])
     assert effects.ids_of == {"place": ["a", "b"], "key": ["a"], "page": ["a"], "mapping.key": ["b"]}
     found = judge_field("clicks", Change("mapping.key", "user", "lower(user)"), OpenState(3), effects)
     assert (found.verdict, found.reason.split()[-1]) == (Verdict.MIGRATE, "b")
 
 
-def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Sequence[Migration]) -> UpgradePlan:
+def plan_of(before: Many, now: Many, pending: Sequence[Migration]) -> UpgradePlan:
     documents = (document_of(spec(*before)), document_of(spec(*now)))
     effects = MigrationEffects.of([each.model_dump(mode="json") for each in pending])
     found = tuple(spec_differences(*documents, OpenState(3), SinkColumns(), effects))
@@ -277,9 +265,7 @@ def test_a_stream_that_begins_has_had_all_of_its_migrations(
 @pytest.mark.parametrize(
     "migrations", [[{**USERS, "key": "page"}], [KIND, USERS], [USERS, {"id": "gone", "drop": ["nothing"]}]]
 )
-def test_a_list_that_cannot_be_applied_is_refused(
-    stage: Stage, cli: Callable[..., int], migrations: list[dict[str, Any]]
-) -> None:
+def test_a_list_that_cannot_be_applied_is_refused(stage: Stage, cli: Callable[..., int], migrations: Many) -> None:
     stage.write_spec(spec_with(*migrations))
     assert cli("check") == MigrationRefused.exit_code
 
@@ -299,16 +285,9 @@ def test_a_draft_carries_over_what_the_file_changes(stage: Stage) -> None:
     payload = {"kind": "type", "page": "lower(page)", "amount": "amount", "device": "device"}
     stage.write_spec({**spec_with(USERS), "mapping": {**mapping, "payload": payload}})
     drafted = yaml.safe_load(draft_migration("next", before, document_of(stage.spec())))
-    assert drafted == {
-        "migrations": [
-            {
-                "id": "next",
-                "key": "coalesce(lower(user_id), key)",
-                "columns": {"kind": "type", "page": "lower(page)"},
-                "drop": ["type"],
-            }
-        ]
-    }
+    columns = {"kind": "type", "page": "lower(page)"}
+    key = "coalesce(lower(user_id), key)"
+    assert drafted == {"migrations": [{"id": "next", "key": key, "columns": columns, "drop": ["type"]}]}
 
 
 def test_a_draft_changes_a_nested_type_and_a_retyped_key() -> None:

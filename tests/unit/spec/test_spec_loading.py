@@ -66,10 +66,8 @@ def test_broken_files_leave_their_neighbours_alone(tmp_path: Path) -> None:
     assert find_stream(tmp_path, "one").name == "one"
     found = survey_streams(tmp_path)
     assert set(found.specs) == {"one", "two"}
-    assert [str(problem).partition(": ")[0].rpartition("/")[2] for problem in found.problems] == [
-        "broken.yaml:2",
-        "misnamed.yaml",
-    ]
+    places = [str(problem).partition(": ")[0].rpartition("/")[2] for problem in found.problems]
+    assert places == ["broken.yaml:2", "misnamed.yaml"]
 
 
 def _pipe(path: Path) -> None:
@@ -148,15 +146,9 @@ def test_an_unknown_stream_is_told_with_the_known(tmp_path: Path, name: str) -> 
     [
         (b"name: a\nsource: [\n", r"visits\.yaml:3: the YAML is broken \(did not find expected node content\)"),
         (b"name: a\n\tsource: b\n", r"visits\.yaml:2: the YAML is broken \(found a tab character"),
-        (
-            b"columns: u string, s struct<a: string>\n",
-            r"visits\.yaml:1: .*mapping values .*Put the value in quotes",
-        ),
+        (b"columns: u string, s struct<a: string>\n", r"visits\.yaml:1: .*mapping values .*Put the value in quotes"),
         (b"name: !!python/object/apply:os.getcwd []\n", r"visits\.yaml:1: the YAML is broken \(could not determine"),
-        (
-            b"name: *nobody\n",
-            r"visits\.yaml:1: the YAML is broken \(an alias \(\*nobody\) is not read: write",
-        ),
+        (b"name: *nobody\n", r"visits\.yaml:1: the YAML is broken \(an alias \(\*nobody\) is not read: write"),
         (b"a: 1\n---\nb: 2\n", r"visits\.yaml:2: the YAML is broken"),
         (b"name: 2026-99-99\n", r"visits\.yaml: the YAML is broken \(month must be"),
         (b"? [a]\n: 1\n", r"visits\.yaml:1: the YAML is broken"),

@@ -2,15 +2,11 @@
 
 The readable definition is ``sessionizer.core.definition.oracle``. This module does the same on columns.
 
-Small numbers for the values of a column of any type, equal exactly if the values are.
+Values of any type are compared by small numbers (*codes*), because some are no Python object, such as an instant in the
+year 10000. Null equals null, NaN equals NaN, and minus zero equals zero.
 
-No value becomes a Python object, because some have none, such as an instant in the year 10000. Null equals null, NaN
-equals NaN, and minus zero equals zero.
-
-The clients' changed timeouts in a group's state, decoded once for all groups that have the same.
-
-The groups of a stream keep the same changes. A table of 100,000 clients is a blob of 0.5 to 1.2 MB. Without this cache
-each group of a Python process would read it from the state and decode it in each batch.
+The clients' changed timeouts are decoded once for all groups that have the same. A table of 100,000 clients is a blob
+of 0.5 to 1.2 MB, which each group of a Python process would else read from the state and decode in each batch.
 """
 
 from __future__ import annotations
@@ -277,7 +273,10 @@ def _codes(values: pa.Array, of_plain: Callable[[pa.Array], Int64s]) -> Int64s:
     if pa.types.is_null(kind):
         return np.zeros(len(values), np.int64)
     if pa.types.is_struct(kind):
-        codes = _code_struct(values, of_plain)
+        parts = {field.name: part for field, part in zip(kind, values.flatten(), strict=True)}
+        codes = np.zeros(len(values), np.int64)
+        for name in sorted(parts):  # fields change places
+            codes = combine_codes(codes, _codes(parts[name], of_plain))
     elif isinstance(kind, pa.ListType | pa.LargeListType | pa.MapType):
         codes = _code_lists(values, of_plain)
     else:
@@ -303,14 +302,6 @@ def _code_by_order(values: pa.Array) -> Int64s:
     place = np.empty(len(encoded.dictionary), np.int64)
     place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
     return place[encoded.indices.fill_null(0).to_numpy()] if len(place) else np.zeros(len(values), np.int64)
-
-
-def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Int64s]) -> Int64s:
-    codes = np.zeros(len(values), np.int64)
-    parts = {field.name: part for field, part in zip(values.type, values.flatten(), strict=True)}
-    for _, part in sorted(parts.items()):  # by name, as fields change places
-        codes = combine_codes(codes, _codes(part, of_plain))
-    return codes
 
 
 def _code_lists(values: pa.Array, of_plain: Callable[[pa.Array], Int64s]) -> Int64s:

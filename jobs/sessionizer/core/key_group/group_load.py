@@ -15,8 +15,6 @@ AGE_LIMITS: Final = {"1m": 60_000, "10m": 600_000, "1h": 3_600_000, "6h": 21_600
 """Milliseconds below which an open session has each age. All others have the age ``OLDER``."""
 OLDER: Final = "older"
 AGES: Final = (*AGE_LIMITS, OLDER)
-HEAVIEST_SHOWN: Final = 10
-"""Number of keys that are shown of all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def sum_loads(held: Iterable[int], loads: Mapping[int, GroupLoad]) -> OpenLoad:
     return OpenLoad(
         group_p99_bytes=p99(sizes) if sizes else None,
         p99_events=max((load.p99_events for load in loads.values() if load.p99_events is not None), default=None),
-        heaviest=tuple(sorted(keys, key=lambda each: -each[2])[:HEAVIEST_SHOWN]),
+        heaviest=tuple(sorted(keys, key=lambda each: -each[2])[:10]),
         ages=dict(zip(AGES, map(sum, columns), strict=False)),
     )
 

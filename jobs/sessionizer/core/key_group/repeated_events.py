@@ -64,7 +64,9 @@ class Repeats:
         body = [time, schema.CLOSES, schema.CLIENT, *_payload(table)]
         events = table.select([*body, schema.TIMEOUT]).take(pa.array(rows))
         clock = table.column(schema.CLOCK).to_numpy()[rows]
-        codes = [(equality_codes(whole_column(events, name)), _came_with(name, turn, columns)) for name in body]
+        came_with = {name: np.array([name in names for names in columns]) for name in body}
+        masks = {name: None if came.all() else came[turn] for name, came in came_with.items()}
+        codes = [(equality_codes(whole_column(events, name)), masks[name]) for name in body]
         instants = [clock, events.column(time).to_numpy(), events.column(schema.CLOSES).to_numpy().astype(np.int64)]
         return cls(rows, identity, events, instants, codes)
 
@@ -91,32 +93,18 @@ class Repeats:
         disputed = np.flatnonzero(in_tie)
         if not len(disputed) or not self.differ(order[1:][tied], order[:-1][tied]).any():
             return order
-        rank = self._rank_of_body(order[disputed])
+        # events of one instant and id are ranked by client, then payload, nulls first
+        events, rank = self.events.take(pa.array(order[disputed])), np.zeros(len(disputed), np.int64)
+        for name in (schema.CLIENT, *_payload(events)):
+            rank = combine_codes(rank, order_codes(whole_column(events, name)))
         run = np.cumsum(np.insert(~tied, 0, True))[disputed]
         order[disputed] = order[disputed][np.lexsort([timeout[order[disputed]], rank, run])]
         return order
 
-    def _rank_of_body(self, members: Int64s) -> Int64s:
-        """Return the rank of events of one instant and id: by client, then payload, nulls first."""
-        events = self.events.take(pa.array(members))
-        rank = np.zeros(len(members), np.int64)
-        for name in (schema.CLIENT, *_payload(events)):
-            rank = combine_codes(rank, order_codes(whole_column(events, name)))
-        return rank
-
 
 def _payload(table: pa.Table) -> list[str]:
-    """Return the payload columns in the order of their names.
-
-    Their order in the table does not count, because it depends on the time when tables of different columns were
-    merged.
-    """
+    """Return the payload columns by name: their order in a table depends on when others were merged into it."""
     return sorted(name for name in table.column_names if name.startswith(schema.PAYLOAD))
-
-
-def _came_with(name: str, turn: Int64s, columns: Sequence[frozenset[str]]) -> Bools | None:
-    came = np.array([name in names for names in columns])
-    return None if came.all() else came[turn]
 
 
 _NONE: Final = -1
@@ -166,21 +154,15 @@ def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions) -> Ver
     event_id, distinct = codes(table, schema.EVENT_ID)
     if distinct == table.num_rows:
         return verdicts
-    rows, identity = _rows_with_repeats(key, event_id, distinct)
+    suspects = np.flatnonzero(np.bincount(event_id, minlength=distinct)[event_id] > 1)
+    pairs = key[suspects] * distinct + event_id[suspects]
+    _, identity, count = np.unique(pairs, return_inverse=True, return_counts=True)
+    is_twice = count[identity] > 1
+    rows, identity = suspects[is_twice], identity[is_twice].astype(np.int64)
     if len(rows):
         repeats = Repeats.find(table, rows, identity, admissions.terms[rows], admissions.columns)
         _Deciding(table, key, repeats, admissions, verdicts).decide()
     return verdicts
-
-
-def _rows_with_repeats(key: Int64s, event_id: Int64s, distinct: int) -> tuple[Int64s, Int64s]:
-    """Return the positions of all rows whose key has their id twice, and for each a number for key and id."""
-    suspects = np.flatnonzero(np.bincount(event_id, minlength=distinct)[event_id] > 1)
-    _, identity, count = np.unique(
-        key[suspects] * distinct + event_id[suspects], return_inverse=True, return_counts=True
-    )
-    repeats = count[identity] > 1
-    return suspects[repeats], identity[repeats].astype(np.int64)
 
 
 class _Deciding:
