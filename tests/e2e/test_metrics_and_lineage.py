@@ -22,8 +22,8 @@ from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project
 from support.places import REPOSITORY, known
+from support.processes.driver_process import TypedCommand
 from support.processes.ports import eventually, free_addresses
-from support.processes.typed_command import TypedCommand
 from support.stores.metrics_collector import (
     SENDER,
     LineageServer,

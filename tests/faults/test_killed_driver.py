@@ -1,7 +1,7 @@
 """A driver killed at any moment of a batch, its Python, its JVM or both: the next one goes on, nothing is doubled."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 from itertools import count, cycle
 from pathlib import Path
@@ -12,7 +12,7 @@ from upath import UPath
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
-from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.process_records import ExitOutcome
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.errors import StoreUnreachable
@@ -20,12 +20,11 @@ from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names
-from sessionizer.home.roots import uri_of
 from sessionizer.state.savepoints.listing import list_savepoints
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, assert_landed, batches_of, landed
-from support.processes.driver_process import DriverProcess, kill_process, run_to_end
-from support.processes.typed_command import TypedCommand
+from support.places import known
+from support.processes.driver_process import DriverProcess, TypedCommand, kill_process, run_to_end
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS, new_folder
 from support.stores.object_stores import ObjectStoreServer
 from support.streams.click_files import write_click_files
@@ -50,12 +49,11 @@ def kill(driver: DriverProcess, victim: Victim, stage: Stage) -> None:
         driver.kill_all()
     else:
         assert driver.kill_jvm() == 22
-        ended = EXIT_FILE.of(stage.stream_home, driver.uid).read()
-        assert ended
+        ended = stage.exit_of(driver.uid)
         assert (ended.outcome, ended.terminal, ended.error_type) == (ExitOutcome.FAILED, False, "driver_jvm_died")
 
 
-def killed_at(stage: Stage, moment: Moment, victim: Victim, uid: str) -> None:
+def kill_at(stage: Stage, moment: Moment, victim: Victim, uid: str) -> None:
     with DriverProcess.start(stage, uid) as driver:
         freeze_at(moment, driver, stage)
         kill(driver, victim, stage)
@@ -71,7 +69,7 @@ def test_killed_between_its_tables(tmp_path: Path, data: str | None) -> None:
     """The moment that only Delta's own memory of the batch makes harmless: some tables have it, others do not."""
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES // 2)
-    killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
+    kill_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
     health = view_spec(stage.spec(), stage.home).health
     assert (health.word, health.rule) == (HealthWord.DOWN, "no_driver")
     finish(stage)
@@ -84,7 +82,7 @@ def test_killed_at_every_moment_in_turn(tmp_path: Path, data: str | None) -> Non
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES)
     for number, moment, victim in zip(count(), Moment, cycle(Victim), strict=False):
-        killed_at(stage, moment, victim, f"d{number}")
+        kill_at(stage, moment, victim, f"d{number}")
     finish(stage)
     assert_as_defined(stage, files)
 
@@ -95,8 +93,8 @@ def test_killed_at_every_moment_in_turn(tmp_path: Path, data: str | None) -> Non
 def test_killed_twice_at(moment: Moment, victim: Victim, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)
-    killed_at(stage, moment, victim, "d0")
-    killed_at(stage, moment, victim, "d1")
+    kill_at(stage, moment, victim, "d0")
+    kill_at(stage, moment, victim, "d1")
     finish(stage)
     assert_as_defined(stage, files)
 
@@ -107,7 +105,7 @@ def test_killed_time_and_again_before_anything_is_done(tmp_path: Path, data: str
     """In the replay of a batch, and in the replay of that replay."""
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES)
-    killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
+    kill_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
     chance = Random(7)
     for number in range(1, 9):
         with DriverProcess.start(stage, f"d{number}") as driver:
@@ -141,39 +139,29 @@ RESTORE = ("restore",)
 KILLED_AT = ("new lineage: seeded", "rows deleted", "new lineage: activated")
 
 
-@pytest.fixture
-def feed(s3_folder: str) -> UPath:
-    return UPath(f"{s3_folder}/feed")
-
-
-@pytest.fixture
-def stage(tmp_path: Path, s3_folder: str, feed: UPath) -> Stage:
-    """Return a stream that was set up and has not run, with its source and all it owns in S3."""
-    spec = clicks_spec()
-    spec["source"]["path"] = uri_of(feed)
-    return Stage.set_up(tmp_path, spec, data=f"{s3_folder}/lake", control=f"{s3_folder}/control")
-
-
-def bring(feed: UPath, files: Iterable[Path]) -> None:
-    for file in files:
-        (feed / file.name).write_bytes(file.read_bytes())
-
-
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_a_restore_killed_at_each_line_that_it_says_is_finished_by_the_same_command(
-    stage: Stage, feed: UPath, tmp_path: Path
+    tmp_path: Path, s3_folder: str
 ) -> None:
+    """The stream has its source and all it owns in S3."""
+    spec = clicks_spec()
+    spec["source"]["path"] = f"{s3_folder}/feed"
+    stage = Stage.set_up(tmp_path, spec, data=f"{s3_folder}/lake", control=f"{s3_folder}/control")
+
+    def bring(some: list[Path]) -> None:
+        for file in some:
+            (UPath(f"{s3_folder}/feed") / file.name).write_bytes(file.read_bytes())
+
     files = write_click_files(tmp_path / "clicks", FILES_ON_S3)
     clicks = sorted((tmp_path / "clicks").iterdir())
-    bring(feed, clicks[:SAVED_FILES])
+    bring(clicks[:SAVED_FILES])
     run_to_end(stage, "first", until="caught-up")
     made = TypedCommand.start(stage, ("savepoint", "create"), "--id", "middle", "--hurry")
     assert made.end() == 0, made.said
-    left = stage.lineage
-    assert left
+    left = known(stage.lineage)
     then = CheckpointLog(stage.checkpoint).committed()
-    bring(feed, clicks[SAVED_FILES:])
+    bring(clicks[SAVED_FILES:])
     run_to_end(stage, "second", until="caught-up")
     later = landed(stage)
 
@@ -229,8 +217,7 @@ def test_a_driver_goes_on_and_a_reader_gives_up(
         with pytest.raises(StoreUnreachable):
             list_savepoints(stage.stream_home.savepoints, epoch_ms())
         time.sleep(max(0.0, SILENT_S - (time.monotonic() - frozen_at)))
-        beat = HEARTBEAT_FILE.of(stage.stream_home).read()
-        assert beat is not None
+        beat = known(HEARTBEAT_FILE.of(stage.stream_home).read())
         assert epoch_ms() - beat.at < STALE_AFTER_MS // 2
         server.thaw()
         bring(clicks[4:])

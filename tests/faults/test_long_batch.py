@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sessionizer.checkpoint.log_entries import list_committed_batches
-from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.process_records import ExitOutcome, request_stop
 from sessionizer.control.status.batch_progress import running_line
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State, read_driver
 from sessionizer.control.timeouts import Timeouts, read_configured_timeouts
@@ -28,6 +28,7 @@ from sessionizer.spark.ingest import punctuation
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined
 from support.faults.small_disk import fill
+from support.places import known
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.control_fixtures import ON_A_PATH_AND_HDFS
 from support.streams.click_files import FIRST_EVENT_MS, many_clicks_spec, write_click_files, write_many_clicks
@@ -35,12 +36,13 @@ from support.streams.moments import Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
 
 STALE_MS = 10_000
+LIMITS = Timeouts(stale_after_ms=STALE_MS)
 EVENTS = 3_000_000
 """They take a small machine half a minute."""
 
 
-def look(stage: Stage) -> DriverStatus:
-    return read_driver(stage.stream_home, epoch_ms(), Timeouts(stale_after_ms=STALE_MS))
+def look(stage: Stage, limits: Timeouts = LIMITS) -> DriverStatus:
+    return read_driver(stage.stream_home, epoch_ms(), limits)
 
 
 def stalled(stage: Stage, how: Stall) -> bool:
@@ -78,9 +80,7 @@ def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
 
         with standing_still(python_workers(driver)):
             driver.wait_for(lambda: stalled(stage, Stall.NO_PROGRESS), "the stuck tasks to be noticed")
-            seen = look(stage)
-            assert seen.age_ms is not None
-            assert seen.age_ms < STALE_MS, "its driver beats on"
+            assert known(look(stage).age_ms) < STALE_MS, "its driver beats on"
         driver.wait_for(lambda: shows_progress(stage), "progress after its workers were woken")
 
         driver.freeze()
@@ -92,8 +92,7 @@ def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
         told = watched_to_its_end(stage, driver)
         assert driver.wait() == 0, driver.said[-4_000:]
     assert any("batch 0: " in line and " of 4 tasks" in line for line in told), told
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended
+    ended = stage.exit_of("a")
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 0)
     assert list_committed_batches(stage.checkpoint) == {0}
 
@@ -113,22 +112,17 @@ def watched_to_its_end(stage: Stage, driver: DriverProcess) -> set[str]:
     return told
 
 
-STALE_MS_OF_LONG_TRIGGER = 6_000
 PATIENCE = read_configured_timeouts({"SESSIONIZER_STALE_LIMIT": "6 seconds"})
-
-
-def look_of_long_trigger_interval(stage: Stage) -> DriverStatus:
-    return read_driver(stage.stream_home, epoch_ms(), PATIENCE)
 
 
 def beats_long_after_its_batch(stage: Stage) -> bool:
     """Whether it shows progress still, when its only batch is over for longer than any silence may last."""
-    seen = look_of_long_trigger_interval(stage)
+    seen = look(stage, PATIENCE)
     assert seen.state is not State.STALLED, (seen.stall, seen.heartbeat)
     beat = seen.heartbeat
     if beat is None or beat.batch_at is None or beat.progress_at is None:
         return False
-    return min(beat.at, beat.progress_at) > beat.batch_at + 2 * STALE_MS_OF_LONG_TRIGGER
+    return min(beat.at, beat.progress_at) > beat.batch_at + 2 * PATIENCE.stale_after_ms
 
 
 @pytest.mark.long
@@ -138,17 +132,15 @@ def test_a_driver_that_waits_for_its_trigger_is_well_and_one_that_hangs_is_not(t
     with DriverProcess.start(stage, "a", until="stopped") as driver:
         driver.wait_for(lambda: beats_long_after_its_batch(stage), "beats between two triggers")
         driver.freeze()
-        driver.wait_for(lambda: look_of_long_trigger_interval(stage).stall is Stall.SILENT, "the silence to be noticed")
+        driver.wait_for(lambda: look(stage, PATIENCE).stall is Stall.SILENT, "the silence to be noticed")
         driver.thaw()
         driver.wait_for(
-            lambda: look_of_long_trigger_interval(stage).state in {State.RUNNING, State.IDLE},
+            lambda: look(stage, PATIENCE).state in {State.RUNNING, State.IDLE},
             "a beat after it was woken",
         )
         request_stop(stage.stream_home, "a", "a test")
         assert driver.wait() == 0, driver.said[-4_000:]
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended
-    assert ended.outcome is ExitOutcome.STOPPED
+    assert stage.exit_of("a").outcome is ExitOutcome.STOPPED
 
 
 TWO_BATCHES_ARE_KEPT = "-Dspark.sql.streaming.minBatchesToRetain=1 -Dspark.sql.streaming.asyncLogPurge.enabled=false"
@@ -156,8 +148,7 @@ TWO_BATCHES_ARE_KEPT = "-Dspark.sql.streaming.minBatchesToRetain=1 -Dspark.sql.s
 
 
 def folder_of(stage: Stage) -> DataPath:
-    assert stage.lineage
-    return stage.stream_home.punctuations(stage.lineage)
+    return stage.stream_home.punctuations(known(stage.lineage))
 
 
 def found(stage: Stage) -> set[str]:
@@ -207,8 +198,7 @@ def test_a_driver_without_memory_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     with DriverProcess.start(stage, "a") as driver:
         assert driver.wait() == QueryInterrupted.exit_code, driver.said[-4_000:]
         assert "the driver more memory" in driver.said
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended
+    ended = stage.exit_of("a")
     assert (ended.error_type, ended.terminal) == ("memory", False), ended.message
     assert "java.lang.OutOfMemoryError" in (ended.message or "")
     assert view_spec(stage.spec(), stage.home).health.word is HealthWord.DOWN
@@ -260,8 +250,7 @@ def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path, le
         driver.thaw()
         code = driver.wait()
     assert TransientError.exit_code <= code < TransientError.exit_code + 10, driver.said[-4_000:]
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended, "its last words had room kept back"
+    ended = stage.exit_of("a")  # its last words had room kept back
     assert (ended.error_type, ended.terminal) == ("disk_full", False)
     assert view_spec(stage.spec(), stage.home).health.word is HealthWord.DOWN
 

@@ -1,29 +1,24 @@
 """Two drivers of one stream: only one of them ever writes."""
 
-import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from sessionizer.checkpoint.log_entries import commit_log, read_last_commit
 from sessionizer.control.lease import acquire, fence
-from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.process_records import ExitOutcome
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.state.savepoints.listing import Savepoint, list_savepoints, savepoint_of
+from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.manifest import SavepointState
 from sessionizer.state.savepoints.verification import digest_files, findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of, table_rows
-from support.places import opened
-from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
+from support.places import known, opened
+from support.processes.driver_process import DriverProcess, TypedCommand, run_to_end
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.moments import QUERY_STARTS, TABLES, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
@@ -48,8 +43,7 @@ def test_of_two_started_together_one_runs_and_the_other_writes_nothing(tmp_path:
         codes = {driver.uid: driver.wait() for driver in (one, two)}
     assert sorted(codes.values()) == [0, LeaseHeld.exit_code]
     refused = min(codes, key=lambda uid: codes[uid] == 0)
-    ended = EXIT_FILE.of(stage.stream_home, refused).read()
-    assert ended
+    ended = stage.exit_of(refused)
     assert (ended.error_type, ended.terminal) == ("LeaseHeld", True)
     assert len(list(opened(stage.stream_home.lineages).iterdir())) == 1
     assert {row["lineage"] for table in TABLES for row in table_rows(stage.table(table))} == {stage.lineage}
@@ -68,9 +62,7 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
         driver.thaw()
         assert driver.wait() == LeaseLost.exit_code
     assert written(stage) == before
-    ended = EXIT_FILE.of(stage.stream_home, uid).read()
-    assert ended
-    assert ended.outcome is ExitOutcome.LEASE_LOST
+    assert stage.exit_of(uid).outcome is ExitOutcome.LEASE_LOST
 
 
 @pytest.mark.long
@@ -103,8 +95,7 @@ def test_a_driver_that_cannot_read_its_lease_ends_itself(tmp_path: Path) -> None
         lease.rename(stage.root / "aside")
         lease.mkdir()  # there, and not to be read, as on a share that is away
         assert driver.wait() == ControlUnreachable.exit_code
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended
+    ended = stage.exit_of("a")
     assert (ended.outcome, ended.terminal) == (ExitOutcome.FAILED, False)
 
 
@@ -126,35 +117,19 @@ ENOUGH = 3
 """Batches that a savepoint may be of."""
 
 
-def begin_savepoint(stage: Stage, savepoint: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(JOBS / "main.py"), "savepoint", "create", stage.name, "--id", savepoint]
+def begin_savepoint(stage: Stage, savepoint: str) -> TypedCommand:
     # other tests run beside this one, and would leave it next to nothing
-    command += ["--home", str(stage.home), "--master", "local[2]", "--hurry", "--json"]
-    with (stage.root / f"{savepoint}.log").open("w") as log:
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(), start_new_session=True
-        )
-
-
-def made(process: subprocess.Popen[str], stage: Stage, savepoint: str) -> dict[str, Any]:
-    out, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, (stage.root / f"{savepoint}.log").read_text()[-4_000:]
-    manifest: dict[str, Any] = json.loads(out)
-    return manifest
-
-
-def found(stage: Stage, savepoint: str) -> Savepoint:
-    return savepoint_of(stage.stream_home.savepoints, savepoint, epoch_ms())
+    return TypedCommand.start(stage, ("savepoint", "create"), "--id", savepoint, "--hurry", "--json")
 
 
 def assert_holds_what_is_open(stage: Stage, files: ClickFiles, savepoint: str) -> None:
     """By its own manifest, and by the definition for the batches up to its own."""
-    one = found(stage, savepoint)
-    assert one.manifest
+    one = savepoint_of(stage.stream_home.savepoints, savepoint, epoch_ms())
+    manifest = known(one.manifest)
     files_now = digest_files(one.home)
-    assert not findings(one.manifest.files, files_now.files, files_now.unreadable)
+    assert not findings(manifest.files, files_now.files, files_now.unreadable)
     committed = CheckpointLog(stage.checkpoint).committed()
-    until = [batch for batch in committed if batch.batch_id <= one.manifest.batch_id]
+    until = [batch for batch in committed if batch.batch_id <= manifest.batch_id]
     expected = sessionize(batches_of(until, files), rules_of(stage.spec()))
     rows = DeltaTable(str(one.home.part("open_events"))).to_pyarrow_table().to_pylist()
     held = {(row["key"], row["event_id"], row["clock_ms"]) for row in rows}
@@ -173,16 +148,17 @@ def running(tmp_path: Path) -> tuple[Stage, ClickFiles]:
 
 
 def await_batches(stage: Stage, driver: DriverProcess) -> None:
-    driver.wait_for(
-        lambda: stage.lineage is not None and (read_last_commit(stage.checkpoint) or 0) >= ENOUGH, "batches"
-    )
+    def are_enough() -> bool:
+        return stage.lineage is not None and (read_last_commit(stage.checkpoint) or 0) >= ENOUGH
+
+    driver.wait_for(are_enough, "batches")
 
 
 def test_a_running_stream_is_saved_and_goes_on_as_if_nothing_was(running: tuple[Stage, ClickFiles]) -> None:
     stage, files = running
     with DriverProcess.start(stage, "d0", until="stopped") as driver:
         await_batches(stage, driver)
-        manifest = made(begin_savepoint(stage, "a"), stage, "a")
+        manifest = begin_savepoint(stage, "a").document()
         assert not driver.ended
     assert manifest["live"] is True
     assert manifest["batch_id"] >= ENOUGH
@@ -201,15 +177,13 @@ def test_one_that_is_killed_is_told_as_abandoned_and_the_next_is_whole(
     with DriverProcess.start(stage, "d0", until="stopped") as driver:
         await_batches(stage, driver)
         victim = begin_savepoint(stage, "a")
-        log = stage.root / "a.log"
-        driver.wait_for(lambda: line in log.read_text(), line)
-        victim.send_signal(signal.SIGKILL)
-        victim.communicate()
+        victim.wait_for(line)
+        victim.kill()
         states = {each.id: each.state for each in list_savepoints(stage.stream_home.savepoints, epoch_ms())}
         assert states == ({} if line == "starting Spark" else {"a": SavepointState.ABANDONED})
-        both = [begin_savepoint(stage, savepoint) for savepoint in ("a", "b")]
-        for process, savepoint in zip(both, ("a", "b"), strict=True):
-            made(process, stage, savepoint)
+        both = {savepoint: begin_savepoint(stage, savepoint) for savepoint in ("a", "b")}
+        for savepoint, command in both.items():
+            command.document()
             assert_holds_what_is_open(stage, files, savepoint)
         assert not driver.ended
 
@@ -219,12 +193,9 @@ def test_a_savepoint_with_a_stop_has_all_that_was_read(running: tuple[Stage, Cli
     stage, files = running
     with DriverProcess.start(stage, "d0", until="stopped") as driver:
         await_batches(stage, driver)
-        command = [sys.executable, str(JOBS / "main.py"), "savepoint", "create", stage.name, "--id", "a", "--stop"]
-        command += ["--home", str(stage.home), "--streams", str(stage.streams), "--master", "local[2]"]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-        assert done.returncode == 0, done.stderr[-4_000:]
+        done = TypedCommand.start(stage, ("savepoint", "create"), "--id", "a", "--stop")
+        assert done.end() == 0, done.said
         assert driver.wait() == 0
-    manifest = found(stage, "a").manifest
-    assert manifest
+    manifest = known(savepoint_of(stage.stream_home.savepoints, "a", epoch_ms()).manifest)
     assert (manifest.live, manifest.batch_id) == (False, read_last_commit(stage.checkpoint))
     assert_holds_what_is_open(stage, files, "a")

@@ -7,6 +7,8 @@ from sessionizer.home.roots import DataPath
 
 REPOSITORY: Final = Path(__file__).parents[2]
 SUPPORT: Final = REPOSITORY / "tests" / "support"
+MAIN: Final = str(REPOSITORY / "jobs" / "main.py")
+"""The program `sessionizer` of the checkout."""
 T = TypeVar("T")
 
 

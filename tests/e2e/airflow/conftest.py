@@ -8,11 +8,9 @@ from shutil import copytree
 import pytest
 
 from sessionizer_demo.local_airflow import api as airflow_api
-from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
-from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.places import REPOSITORY, SUPPORT
-from support.processes.live_airflow import PLAIN_SPEC, Platform
+from support.processes.live_airflow import PLAIN_SPEC, Platform, running_airflow
 
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")
@@ -48,15 +46,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             **getattr(request.module, "SETTINGS", {}),
         },
     )
-    parts, api = Parts(installation), Api(installation)
-    try:
-        # a demo looks once a second, which is half a second for each of a hundred things that a module waits for
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(airflow_api, "POLL_SECONDS", 0.2)
-            parts.start_all()
-            wait_until(api.is_healthy, 120, "a healthy Airflow")
-            wait_until(lambda: {f"{name}.supervise" for name in streams} <= api.dag_ids(), 60, "the DAGs")
-            yield Platform(installation, parts, api)
-    finally:
-        parts.stop_all()
-        end_processes(left_behind(installation), seconds=0.0)
+    # a demo looks once a second, which is half a second for each of a hundred things that a module waits for
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(airflow_api, "POLL_SECONDS", 0.2)
+        with running_airflow(installation, {f"{name}.supervise" for name in streams}) as found:
+            yield found

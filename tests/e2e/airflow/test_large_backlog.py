@@ -12,8 +12,8 @@ from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
-from support.places import known
-from support.processes.live_airflow import MAIN, Platform
+from support.places import MAIN, known
+from support.processes.live_airflow import Platform
 from support.processes.ports import command_of
 from support.streams.click_files import write_many_clicks
 

@@ -63,9 +63,7 @@ def test_a_viewer_sees_the_stream_and_may_do_nothing(user: PageUser) -> None:
 def test_an_operator_may_plan_and_not_approve(user: PageUser) -> None:
     user.log_in("olga")
     user.open_tab()
-    user.act("Savepoint", why="before all")
-    user.browser.wait_for_text("savepoint: done", 240)
-    user.close_cards()
+    user.save_by_click("before all")
     user.act("Restore …", why="olga asks")
     user.browser.wait_for_text("approve: waits for another user", 300)
     assert user.browser.says(".plan .buttons") == []
@@ -246,9 +244,7 @@ def test_a_canary_is_rejected_by_clicks(user: PageUser) -> None:
     home, browser = user.platform.home, user.browser
     before, uid = active_lineage(home), user.platform.look().uid
     user.open_tab()
-    user.act("Savepoint")
-    browser.wait_for_text("savepoint: done", 240)
-    user.close_cards()
+    user.save_by_click()
     user.act("Restore …")
     user.read_plan()
     user.click_answer("Approve", "carry out: done")
@@ -274,9 +270,7 @@ def test_of_two_plans_the_later_answer_changes_nothing(user: PageUser) -> None:
     done = "e.textContent.includes('carry out: done')"
     platform, home, browser = user.platform, user.platform.home, user.browser
     user.open_tab()
-    user.act("Savepoint")
-    browser.wait_for_text("savepoint: done", 240)
-    user.close_cards()
+    user.save_by_click()
     uid = platform.look().uid
     platform.stop()
     user.act("Restore …", why="one")

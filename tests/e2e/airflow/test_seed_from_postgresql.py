@@ -15,8 +15,9 @@ from sessionizer_demo.feed.generator import Row
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, event_of, is_valid, landed
 from support.pages.page_user import OperateForm
+from support.places import MAIN
 from support.processes.driver_process import run_to_end
-from support.processes.live_airflow import MAIN, OUR_DAGS, Platform, template_of
+from support.processes.live_airflow import OUR_DAGS, Platform, template_of
 from support.processes.postgres import PostgresServer
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec

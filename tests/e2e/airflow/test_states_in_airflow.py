@@ -30,9 +30,9 @@ from support.expected.driver_statuses import recorded
 from support.faults.airflow_faults import kill_driver
 from support.pages.browser import Browser, chromium
 from support.pages.page_user import PICTURES, OperateForm
-from support.places import known
+from support.places import MAIN, known
 from support.processes.driver_process import DriverProcess
-from support.processes.live_airflow import MAIN, OUR_DAGS, TASK, Platform, template_of
+from support.processes.live_airflow import OUR_DAGS, TASK, Platform, template_of
 from support.streams.stage import Stage, clicks_spec
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from deltalake import write_deltalake
 from sessionizer.control.records.operation_record import Ending, read_operations
 from support.pages.browser import chromium
 from support.pages.page_user import BrowserUser, UpgradeForm
-from support.processes.live_airflow import MAIN, OUR_DAGS, Platform
+from support.places import MAIN
+from support.processes.live_airflow import OUR_DAGS, Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3_600)]
 

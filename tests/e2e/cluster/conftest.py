@@ -7,13 +7,17 @@ import pytest
 
 from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer_airflow.supervision.act import Supervisor
-from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
-from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
-from support.cluster.cluster_stage import ClusterStage
-from support.cluster.site import HERE, Site, end_newest_driver, environment_of, supervisor_of_scripted_drivers
+from support.cluster.site import (
+    HERE,
+    ClusterStage,
+    Site,
+    end_newest_driver,
+    environment_of,
+    supervisor_of_scripted_drivers,
+)
 from support.processes.hadoop import Hdfs, Yarn
-from support.processes.live_airflow import Platform, tolerant
+from support.processes.live_airflow import Platform, running_airflow
 
 
 @pytest.fixture
@@ -68,12 +72,5 @@ def platform(clicks: ClusterStage, running_yarn: Yarn) -> Iterator[Platform]:
             "SESSIONIZER_FIRST_BACKOFF": "2 seconds",
         },
     )
-    parts, api = Parts(installation), Api(installation)
-    try:
-        parts.start_all()
-        wait_until(api.is_healthy, 150, "a healthy Airflow")
-        wait_until(tolerant(lambda: "clicks.supervise" in api.dag_ids()), 120, "the DAGs")
-        yield Platform(installation, parts, api)
-    finally:
-        parts.stop_all()
-        end_processes(left_behind(installation), seconds=0.0)
+    with running_airflow(installation, {"clicks.supervise"}) as found:
+        yield found

@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from sessionizer.home.control_store import Store
-from support.cluster.cluster_stage import ClusterStage
-from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, nobody_sees_the_home
+from support.cluster.site import DRIVER_SECONDS, STOPPED_SECONDS, ClusterStage, nobody_sees_the_home
 from support.places import REPOSITORY
 from support.processes.hadoop import Yarn
 from support.processes.live_airflow import Platform

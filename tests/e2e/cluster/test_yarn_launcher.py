@@ -21,16 +21,21 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at
 from sessionizer_demo.local_airflow.api import wait_until
-from support.cluster.cluster_stage import ClusterStage
-from support.cluster.containers import (
+from support.cluster.site import (
+    APART,
     DRIVER_SECONDS,
+    DRIVERS_HOST,
+    HERE,
+    PATIENT_ENOUGH,
     STOPPED_SECONDS,
+    ClusterStage,
+    Site,
     executors_see_no_control,
     is_driver,
     is_executor,
     states,
+    supervisor_of,
 )
-from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, Site, supervisor_of
 from support.expected.driver_statuses import Heard, launched, recorded, works
 from support.places import known
 from support.processes.hadoop import Hdfs, Yarn

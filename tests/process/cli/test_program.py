@@ -8,7 +8,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -36,7 +36,7 @@ from sessionizer.home.names import quoted_command
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import PYTHON_VARIABLE, require_driver_loads
 from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
-from support.places import REPOSITORY
+from support.places import MAIN, REPOSITORY, known
 from support.processes.fabricated_platform import SPEC, Platform
 from support.processes.ports import eventually
 from support.releases.cut_release import RELEASES, unpack_release
@@ -44,23 +44,42 @@ from support.releases.environments import environment_with_release, packages_of
 from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import clicks_spec
 
-JOBS = REPOSITORY / "jobs"
+
+def main(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, MAIN, *words], capture_output=True, text=True, check=False, **options)
 
 
-def test_help_does_not_load_spark() -> None:
-    program = "import sys, sessionizer.cli.app; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(JOBS)}
-    ).stdout.split()
-    assert not {"pyspark", "pandas", "delta"} & set(loaded)
+def java_that(folder: Path, script: str) -> dict[str, str]:
+    """Our environment with a program in place of Java."""
+    java = folder / "jdk/bin/java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return {**os.environ, "JAVA_HOME": str(folder / "jdk")}
+
+
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        ("sessionizer.cli.app", {"pyspark", "pandas", "delta"}),
+        (
+            "sessionizer.stream_spec.spec_folder, sessionizer.stream_spec.decisions, sessionizer.stream_spec.spec_text",
+            {"pyspark", "airflow", "pandas", "numpy", "pyarrow"},
+        ),
+    ],
+)
+def test_help_and_the_reading_of_specs_load_nothing_heavy(modules: str, heavy: set[str]) -> None:
+    program = f"import sys, {modules}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    paths = {"PYTHONPATH": str(REPOSITORY / "jobs")}
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=paths)
+    assert not heavy & set(loaded.stdout.split())
 
 
 def test_a_closed_pipe_is_no_traceback(platform: Platform) -> None:
     platform.add("visits")
-    command = f"{sys.executable} {JOBS / 'main.py'} spec schema | head -1"
+    command = f"{sys.executable} {MAIN} spec schema | head -1"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert ended.stdout == "{\n"
-    assert ended.stderr == ""
+    assert (ended.stdout, ended.stderr) == ("{\n", "")
 
 
 AIRFLOWS = {
@@ -72,17 +91,12 @@ AIRFLOWS = {
 
 
 def test_a_jvm_has_nothing_of_airflows(tmp_path: Path) -> None:
-    java = tmp_path / "jdk/bin/java"  # notes its environment, and is no Java
-    java.parent.mkdir(parents=True)
-    java.write_text(f'#!/bin/sh\nenv > "{tmp_path}/seen"\nexit 1\n')
-    java.chmod(0o755)
+    environment = java_that(tmp_path, f'env > "{tmp_path}/seen"\nexit 1') | AIRFLOWS | {"AWS_REGION": "eu"}
     streams = tmp_path / "streams"
     streams.mkdir()
     (streams / "visits.yaml").write_text(SPEC.format(name="visits"))
     places = ["--streams", str(streams), "--home", str(tmp_path / "home")]
-    environment = {**os.environ, **AIRFLOWS, "JAVA_HOME": str(tmp_path / "jdk"), "AWS_REGION": "eu"}
-    command = [sys.executable, str(REPOSITORY / "jobs/main.py"), "spec", "check", "--deep", *places]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    ended = main("spec", "check", "--deep", *places, env=environment, timeout=120)
     assert ended.returncode == 67
     assert "error: " in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -93,20 +107,9 @@ def test_a_jvm_has_nothing_of_airflows(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_spark_starts_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
-    java = tmp_path / "jdk/bin/java"  # answers nobody, and ends with the command, as a JVM does
-    java.parent.mkdir(parents=True)
-    java.write_text(f'#!/bin/sh\ntouch "{tmp_path}/begun"\nexec cat\n')
-    java.chmod(0o755)
-    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "jdk")}
-    command = [
-        sys.executable,
-        str(JOBS / "main.py"),
-        "spec",
-        "check",
-        "--deep",
-        "--streams",
-        str(REPOSITORY / "dags/streams"),
-    ]
+    # it answers nobody, and ends with the command, as a JVM does
+    environment = java_that(tmp_path, f'touch "{tmp_path}/begun"\nexec cat')
+    command = [sys.executable, MAIN, "spec", "check", "--deep", "--streams", str(REPOSITORY / "dags/streams")]
     begun = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
     eventually((tmp_path / "begun").exists)
     os.killpg(begun.pid, signal.SIGINT)
@@ -118,10 +121,9 @@ def test_ctrl_c_while_spark_starts_ends_the_command_without_a_traceback(tmp_path
 
 @pytest.mark.parametrize("module", ["typer", "sessionizer.home.roots"])
 def test_ctrl_c_while_the_modules_are_imported_leaves_no_traceback(module: str) -> None:
-    command = [sys.executable, "-X", "importtime", str(JOBS / "main.py"), "status"]
+    command = [sys.executable, "-X", "importtime", MAIN, "status"]
     begun = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert begun.stderr is not None
-    assert any(line.split("|")[-1].strip() == module for line in begun.stderr)
+    assert any(line.split("|")[-1].strip() == module for line in known(begun.stderr))
     os.killpg(begun.pid, signal.SIGINT)
     _, said = begun.communicate(timeout=60)
     assert "Traceback" not in said
@@ -141,9 +143,8 @@ def test_the_pasted_query_answers(platform: Platform, reader: str) -> None:
     assert found["quarantine"]["version"] == 1
     assert found["sessions"]["version"] is None
     assert f"delta.`{home.table('quarantine')}`" in found["quarantine"]["spark_sql"]
-    answer = subprocess.run(
-        ["bash", "-c", found["quarantine"][reader]], capture_output=True, text=True, check=True
-    ).stdout
+    query = ["bash", "-c", found["quarantine"][reader]]
+    answer = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     assert "malformed" in answer
     assert "4" in answer
     assert found["quarantine"]["duckdb"] in platform.call("tables", "visits").stdout
@@ -245,8 +246,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def diff(specs: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "diff", "--streams", str(specs), *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=specs)
+    return main("diff", "--streams", str(specs), *words, cwd=specs)
 
 
 def test_a_changed_key_is_found_against_the_commit_before(specs: Path) -> None:
@@ -298,23 +298,6 @@ def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
     assert "deciding code" not in json.loads(found.stdout)[0]["unseen"]
 
 
-def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
-    program = (
-        "import sys, sessionizer.stream_spec.spec_folder; "
-        "from sessionizer.stream_spec import decisions, spec_text;"
-        "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "[]\n"
-
-
-MAIN: Final = str(REPOSITORY / "jobs" / "main.py")
 COMMANDS: Final = (("status",), ("status", "--json"), ("timeline", "clicks"), ("tables", "clicks"), ("--help",))
 OUTPUTS: Final = {"closed": ">&-", "all closed": "<&- >&- 2>/dev/null", "full": ">/dev/full", "ASCII": "| cat"}
 
@@ -322,14 +305,9 @@ OUTPUTS: Final = {"closed": ">&-", "all closed": "<&- >&- 2>/dev/null", "full": 
 def run(platform: Platform, words: tuple[str, ...], redirected: str) -> tuple[int, str]:
     """Run a command through a shell, which redirects its output. Return its code and what it says on stderr."""
     places = {"SESSIONIZER_HOME": str(platform.home), "SESSIONIZER_STREAMS": str(platform.streams)}
-    line = f'set -o pipefail; "$@" {redirected}'
-    done = subprocess.run(
-        ["bash", "-c", line, "bash", sys.executable, MAIN, *words],
-        env={**os.environ, **places, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {**os.environ, **places, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+    line = ["bash", "-c", f'set -o pipefail; "$@" {redirected}', "bash", sys.executable, MAIN, *words]
+    done = subprocess.run(line, env=variables, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 
 

@@ -63,15 +63,8 @@ def test_it_has_each_module_of_the_product_and_the_feed_of_the_demo(wheel: zipfi
         for file in (REPOSITORY / root / package).rglob("*.py")
     }  # fmt: skip
     assert found >= sources | DATA
-    assert {Path(name).suffix for name in found - sources - DATA} <= {
-        ".py",
-        ".css",
-        ".js",
-        ".svg",
-        ".html",
-        ".json",
-        "",
-    }
+    kinds = {Path(name).suffix for name in found - sources - DATA}
+    assert kinds <= {".py", ".css", ".js", ".svg", ".html", ".json", ""}
     assert {name.split("/")[0] for name in found} == {"sessionizer", "sessionizer_airflow", "sessionizer_demo"}
 
 
@@ -115,13 +108,10 @@ def test_airflow_brings_no_spark_and_a_driver_no_airflow(headers: Message) -> No
     requirements = [Requirement(each) for each in headers.get_all("Requires-Dist") or ()]
 
     def of_extra(name: str) -> set[str]:
-        return {each.name for each in requirements if each.marker and each.marker.evaluate({"extra": name})}
+        found = (each for each in requirements if bool(each.marker) == bool(name))
+        return {each.name for each in found if not each.marker or each.marker.evaluate({"extra": name})}
 
-    base, airflow, driver = (
-        {each.name for each in requirements if each.marker is None},
-        of_extra("airflow"),
-        of_extra("driver"),
-    )
+    base, airflow, driver = of_extra(""), of_extra("airflow"), of_extra("driver")
     assert airflow == {"apache-airflow", "apache-airflow-providers-apache-spark"}
     assert not (base | airflow) & HEAVY
     assert {"pyspark", "pyspark-client", "delta-spark", "pyarrow"} <= driver

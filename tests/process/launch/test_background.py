@@ -14,8 +14,8 @@ import sessionizer
 from sessionizer.errors import UnwritablePath
 from sessionizer.launch.installation import PackageArchive
 from sessionizer.launch.scratch import NICENESS
+from support.places import REPOSITORY
 
-JOBS = Path(__file__).parents[3] / "jobs"
 PROGRAM = """
 import json, os, pathlib, subprocess
 from sessionizer.launch.scratch import give_way
@@ -41,37 +41,23 @@ class Priorities(NamedTuple):
 
 def priorities(*, own_session: bool, before: tuple[str, ...] = ()) -> Priorities:
     command = [*before, sys.executable, "-c", PROGRAM]
-    out = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": str(JOBS), "PATH": "/usr/bin:/bin"},
-        start_new_session=own_session,
-    ).stdout
+    paths = {"PYTHONPATH": str(REPOSITORY / "jobs"), "PATH": "/usr/bin:/bin"}
+    out = subprocess.check_output(command, text=True, env=paths, start_new_session=own_session)
     return Priorities(*json.loads(out))
 
 
 @pytest.mark.parametrize("own_session", [True, False])
-def test_what_it_starts_gives_way_too(*, own_session: bool) -> None:
+def test_what_it_starts_gives_way_too_and_of_sessions_its_own_alone(*, own_session: bool) -> None:
     found = priorities(own_session=own_session)
     assert (found.own, found.of_child) == (NICENESS, NICENESS)
+    lower = re.sub(r"nice -?\d+", f"nice {NICENESS}", found.session_before)
+    assert found.session_after == (lower if own_session else found.session_before)
 
 
 def test_one_that_was_started_with_less_keeps_it() -> None:
     lower = 15 - os.getpriority(os.PRIO_PROCESS, 0)  # a test run may have been started with a lower one itself
     found = priorities(own_session=True, before=("nice", "-n", str(lower)))
     assert (found.own, found.of_child) == (15, 15)
-
-
-def test_a_session_of_its_own_gives_way() -> None:
-    found = priorities(own_session=True)
-    assert found.session_after == re.sub(r"nice -?\d+", f"nice {NICENESS}", found.session_before)
-
-
-def test_a_session_of_somebody_else_does_not() -> None:
-    found = priorities(own_session=False)
-    assert found.session_after == found.session_before
 
 
 def test_so_does_the_jvm_that_started_it(tmp_path: Path) -> None:
@@ -98,15 +84,9 @@ def test_a_python_elsewhere_finds_all_of_it_in_the_archive(tmp_path: Path) -> No
     archive = PackageArchive(PACKAGE, tmp_path / "packages")
     archive.make()
     read = "import sys; import sessionizer.core.definition as found; import sessionizer.cli.app; print(found.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", read],
-        env={"PYTHONPATH": str(archive.place)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith(f"{archive.place}/sessionizer/core/definition")
+    paths = {"PYTHONPATH": str(archive.place)}
+    found = subprocess.check_output([sys.executable, "-c", read], env=paths, cwd=tmp_path, text=True)
+    assert found.startswith(f"{archive.place}/sessionizer/core/definition")
 
 
 def test_the_name_says_what_is_in_it(tmp_path: Path) -> None:

@@ -25,8 +25,7 @@ from sessionizer.spark.history.seed_runner import HistoryResults
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
-from support.checkpoints.foreign_queries import Make, made
-from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
+from support.checkpoints.foreign_queries import QUERIES_OF_STATE, Make, keep_lines, made
 from support.expected.file_accesses import folder_digest, settled_digest
 from support.expected.landed import landed, plain, session_row, table_rows
 from support.processes.in_process import catch_up, drain
@@ -208,7 +207,7 @@ def test_events_that_another_query_keeps_in_its_state(
     (tmp_path / "came").mkdir()
     (tmp_path / "came" / "1.json").write_text(lines(everything.came))
     with made(spark, Make()):
-        run(spark, kind, tmp_path / "came", checkpoint)
+        keep_lines(spark, kind, tmp_path / "came", checkpoint)
     before = settled_digest(checkpoint)
     state, query = f"checkpoint:{checkpoint}", QUERIES_OF_STATE[kind].replace("COLUMNS", COLUMNS)
     for wrong in ("select nothing from history", "drop view history"):

@@ -15,8 +15,8 @@ from sessionizer.lineage.canary.canary_record import read_canary
 from support.expected.landed import landed
 from support.faults.killed_verbs import killed_before_each_write, overtaken_at_each_look
 from support.places import opened
+from support.processes.driver_process import TypedCommand
 from support.processes.in_process import catch_up, drain
-from support.processes.typed_command import TypedCommand
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.scene_verbs import VERBS, Scene, Verb

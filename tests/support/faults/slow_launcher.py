@@ -3,12 +3,11 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sessionizer.control.records.process_records import LaunchRecord
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, Launcher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall
 
 
@@ -26,21 +25,9 @@ def hold_of(home: StreamHome) -> Path:
     return home.root / "hold"
 
 
-@dataclass(frozen=True)
-class SlowLauncher:
-    launcher: Launcher
-
+class SlowLauncher(ConnectionLauncher):
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
-        record = self.launcher.launch(home, call)
+        record = super().launch(home, call)
         while hold_of(home).exists():
             time.sleep(0.05)
         return record
-
-    def last_words(self, traces: DriverTraces) -> list[str]:
-        return self.launcher.last_words(traces)
-
-    def look_for(self, traces: DriverTraces) -> DriverObservation:
-        return self.launcher.look_for(traces)
-
-    def end_by_force(self, traces: DriverTraces) -> None:
-        self.launcher.end_by_force(traces)

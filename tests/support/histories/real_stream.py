@@ -63,10 +63,10 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.landed import table_rows
 from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_file
-from support.places import opened
+from support.places import known, opened
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
-from support.verbs.begun_restore import run_here
+from support.verbs.begun_restore import run_here, run_planned
 from support.verbs.reseeded_stream import reader_of, seed
 from support.verbs.scripted_runner import Killed
 
@@ -204,17 +204,17 @@ class RealStream:
         self._go_by_the_lineage()
 
     def _runner_by_file(self, command: Apply) -> ApplyRunner:
-        begun, spec, savepoints = pending_operation(self.home), self.stage.spec(), self.home.savepoints
-        if begun and begun.spec:
-            spec = StreamSpec.model_validate({"name": self.stage.name, **begun.spec})
+        spec, savepoints = self._spec_begun(), self.home.savepoints
         return BesideADriver(
-            spark=self.spark,
-            home=self.home,
-            command=command,
-            spec=spec,
-            savepoints=savepoints,
-            meanwhile=self.read_on,
+            spark=self.spark, home=self.home, command=command, spec=spec, savepoints=savepoints, meanwhile=self.read_on
         )
+
+    def _spec_begun(self) -> StreamSpec:
+        """The spec of the pending operation, else that of the file."""
+        begun = pending_operation(self.home)
+        if begun is None or not begun.spec:
+            return self.stage.spec()
+        return StreamSpec.model_validate({"name": self.stage.name, **begun.spec})
 
     def read_on(self) -> None:
         """Read one more file, by the spec of the lineage, while the file of the stream says something else."""
@@ -243,15 +243,9 @@ class RealStream:
 
     def _restoring(self, savepoint: str) -> RestoreRunner:
         kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        begun = pending_operation(self.home)
-        document = {"name": self.stage.name, **(begun.spec if begun else {})}
+        spark, home, spec = self.spark, self.home, self._spec_begun()
         return RestoreRunner(
-            spark=self.spark,
-            home=self.home,
-            command=self.restoring,
-            savepoint=kept,
-            manifest=manifest,
-            spec=StreamSpec.model_validate(document) if len(document) > 1 else self.stage.spec(),
+            spark=spark, home=home, command=self.restoring, savepoint=kept, manifest=manifest, spec=spec
         )
 
     def rollback(self) -> OperationRecord:
@@ -302,9 +296,8 @@ class RealStream:
             with suppress(*REFUSALS):
                 yield
         except InvalidSpec:
-            assert self.stage.lineage
             found = self.home.streamed_locations(self.sinks[-1]).values()
-            assert half_written_batch(self.spark, self.home, self.stage.lineage, found) is not None
+            assert half_written_batch(self.spark, self.home, known(self.stage.lineage), found) is not None
             self._go_by_the_lineage()
 
     def session_ids(self) -> set[str]:
@@ -344,25 +337,14 @@ class RealStream:
     def _end_killed_command(self) -> None:
         """Record the end of a command that died while it gave its lease back: this process outlives it."""
         lease = read_lease(self.home)
-        if (
-            lease is not None
-            and lease.uid is not None
-            and lease.may_be_at_work(EXIT_FILE.of(self.home, lease.uid).read())
-        ):
-            write_exit(self.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
+        uid = None if lease is None else lease.uid
+        if lease and uid and lease.may_be_at_work(EXIT_FILE.of(self.home, uid).read()):
+            write_exit(self.home, ExitRecord(uid, epoch_ms(), ExitOutcome.STOPPED))
 
     def _typed(
-        self,
-        verb: str,
-        approve: Callable[[], Plan[Any]],
-        runner: StepRunner,
-        savepoint: str = "",
+        self, verb: str, approve: Callable[[], Plan[Any]], runner: StepRunner, savepoint: str = ""
     ) -> OperationRecord:
-        begun = pending_operation(self.home)
-        if begun is None:
-            plan = approve()
-            begun = new_operation(self.home, verb, plan.digest, "tests", plan.leaves, savepoint=savepoint)
-        record = run_here(self.home, begun, runner)
+        record = run_planned(self.home, verb, approve, runner, savepoint)
         self._go_by_the_lineage()
         return record
 
@@ -371,9 +353,7 @@ class RealStream:
         self.stage.write_spec(self.document())
 
     def document(self) -> dict[str, Any]:
-        assert self.stage.lineage
-        record = SPEC_FILE.of(self.home, self.stage.lineage).require()
-        assert record is not None
+        record = known(SPEC_FILE.of(self.home, known(self.stage.lineage)).require())
         return {name: value for name, value in record.document.items() if name != "name"}
 
     def _folders(self) -> list[str | None]:

@@ -163,6 +163,11 @@ class PageUser(BrowserUser):
         asking = "dialog .said"
         wait_until(lambda: not any("Asking" in said for said in self.browser.says(asking)), 60, "an answer of Airflow")
 
+    def save_by_click(self, why: str = "") -> None:
+        self.act("Savepoint", why=why)
+        self.browser.wait_for_text("savepoint: done", 240)
+        self.close_cards()
+
     def read_plan(self) -> str:
         """Wait until the newest card has a plan that can be answered. Return what the card says."""
         self.browser.wait_for_text("approve: waits for you", 300)

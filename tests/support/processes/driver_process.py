@@ -5,6 +5,7 @@ within minutes, to threads as well, and a signal to a thread's number reaches th
 """
 
 import contextlib
+import json
 import os
 import shlex
 import subprocess
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil  # type: ignore[import-untyped]
 import pyspark
@@ -21,7 +22,7 @@ import pyspark
 from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
 from sessionizer.launch.scratch import SUBMIT_OPTIONS
-from support.places import REPOSITORY, SUPPORT
+from support.places import MAIN, REPOSITORY, SUPPORT
 from support.processes.ports import command_of, eventually, runs
 from support.streams.stage import Stage
 
@@ -30,14 +31,6 @@ SPARK_SETTINGS = SUPPORT / "spark_settings" / "spark-defaults.conf"
 """Settings that spare short-lived drivers the cost of compiling for a long life."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """One compiler alone gets room for 48 MB of code. Spark fills that in minutes, and then compiles it over and over."""
-
-EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-"""The main class of an executor's JVM."""
-
-UP_WITHIN_S = 180.0
-ENDED_WITHIN_S = 300.0
-LOOK_EVERY_S = 0.2
-"""Looking is no more than it must be: the driver needs the processor."""
 
 
 class DriverNeverDidThat(AssertionError):
@@ -70,14 +63,11 @@ class DriverProcess:
         Returns at once. ``flags``: others of `sessionizer run`.
         """
         log = stage.root / f"driver-{uid}.log"
-        command = [sys.executable, str(JOBS / "main.py"), *(["--control", stage.control] if stage.control else [])]
-        command += ["run", stage.name, "--home", str(stage.home)]
-        command += ["--streams", str(stage.streams), "--uid", uid, "--until", until, "--master", master]
-        command += [*(["--apply"] if apply else []), *flags]
-        command += ["--data", stage.data] if stage.data else []
+        options = ["--uid", uid, "--until", until, *(["--apply"] if apply else []), *flags]
+        argv = argv_of(stage, ["run"], *options, "--streams", str(stage.streams), master=master)
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
+                argv, stdout=output, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
             )
         return cls(process, uid, log)
 
@@ -118,7 +108,7 @@ class DriverProcess:
         self.family()
         return [] if self.ended else executors_of(self.pid)
 
-    def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
+    def wait(self, within_s: float = 300) -> int:
         """Return its exit code. A stop is no error, so it leaves no stack."""
         try:
             code = self.process.wait(within_s)
@@ -127,10 +117,11 @@ class DriverProcess:
         assert "GateClosed" not in self.said, self._end_of_log()
         return code
 
-    def wait_for(
-        self, condition: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S, every_s: float = LOOK_EVERY_S
-    ) -> None:
-        """Return as soon as ``condition`` holds. Raises DriverNeverDidThat when it cannot any more."""
+    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = 180, every_s: float = 0.2) -> None:
+        """Return as soon as ``condition`` holds. Raises DriverNeverDidThat when it cannot any more.
+
+        It looks no more often than it must: the driver needs the processor.
+        """
         deadline = time.monotonic() + within_s
         while not condition():
             if (self.ended and not condition()) or time.monotonic() > deadline:
@@ -181,13 +172,72 @@ class DriverProcess:
         return "\n".join(self.said.splitlines()[-15:])
 
 
+@dataclass(frozen=True, slots=True)
+class TypedCommand:
+    """A command on a stage's stream, as a program of its own that may be killed."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @classmethod
+    def start(cls, stage: Stage, verb: tuple[str, ...], *options: str) -> Self:
+        """Type ``verb`` with the stage's folders and the ``options``. Returns at once."""
+        variables = environment() | {"SESSIONIZER_STREAMS": str(stage.streams)}
+        log = stage.root / f"{verb[0]}-{time.monotonic_ns()}.log"
+        with log.open("wb") as output:
+            argv = argv_of(stage, verb, *options)
+            return cls(subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, env=variables), log)
+
+    @classmethod
+    def answer(cls, stage: Stage, verb: tuple[str, ...], *options: str) -> dict[str, Any]:
+        return cls.start(stage, verb, *options, "--json").document()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON that the command prints once it has ended well."""
+        assert self.end() == 0, self.said
+        found: dict[str, Any] = json.JSONDecoder().raw_decode(self.said[self.said.index("{") :])[0]
+        return found
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, line: str) -> None:
+        def is_said() -> bool:
+            assert self.process.poll() is None or line in self.said, self.said
+            return line in self.said
+
+        eventually(is_said, 300, lambda: self.said)
+
+    def end(self) -> int:
+        return self.process.wait(300)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def argv_of(stage: Stage, verb: Sequence[str], *options: str, master: str = "local[2]") -> list[str]:
+    """The words of a command on the stage's stream, with its roots."""
+    control = ["--control", stage.control] if stage.control else []
+    data = ["--data", stage.data] if stage.data else []
+    return [
+        *(sys.executable, MAIN, *control, *verb, stage.name, *options),
+        *("--home", str(stage.home), "--master", master, *data),
+    ]
+
+
 def run_to_end(stage: Stage, uid: str, until: str = "drained", *, apply: bool = False) -> None:
     with DriverProcess.start(stage, uid, until, apply=apply) as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
 
 
 def executors_of(driver: int) -> list[int]:
-    return [process.pid for process in _family_of(driver) if EXECUTOR in command_of(process)]
+    return [
+        process.pid
+        for process in _family_of(driver)
+        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in command_of(process)
+    ]
 
 
 def jvm_of(driver: int) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,13 +21,12 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.savepoints.listing import Savepoint, list_savepoints
 from sessionizer_demo.local_airflow.api import AirflowUnavailable, Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
-from sessionizer_demo.local_airflow.parts import Parts
-from support.places import REPOSITORY, known
+from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
+from support.places import MAIN, REPOSITORY, known
 from support.processes.driver_process import run_to_end
 from support.streams.stage import Stage
 
 TASK = "supervise"
-MAIN = str(REPOSITORY / "jobs" / "main.py")
 DRIVEN = {
     "SESSIONIZER_APPLICATION": MAIN,
     "SESSIONIZER_STALE_LIMIT": "60 seconds",
@@ -215,6 +215,20 @@ class Platform:
     def lines_of(self, dag_id: str, run: str, log: str, *, at: Collection[str] = (), more: str = "") -> list[str]:
         found = self.run(dag_id, run, f"/taskInstances/{log}?full_content=true{more}")["content"]
         return [" ".join(str(line["event"]).split()) for line in found if not at or line.get("level") in at]
+
+
+@contextmanager
+def running_airflow(installation: Installation, dags: set[str]) -> Iterator[Platform]:
+    """Run Airflow while the block lasts, which begins once it is healthy and has these DAGs."""
+    parts, api = Parts(installation), Api(installation)
+    try:
+        parts.start_all()
+        wait_until(api.is_healthy, 150, "a healthy Airflow")
+        wait_until(tolerant(lambda: dags <= api.dag_ids()), 120, "the DAGs")
+        yield Platform(installation, parts, api)
+    finally:
+        parts.stop_all()
+        end_processes(left_behind(installation), seconds=0.0)
 
 
 def tolerant(condition: Callable[[], bool]) -> Callable[[], bool]:

@@ -25,7 +25,7 @@ from support.expected.landed import event_of, is_valid
 from support.processes.kafka_broker import KafkaBroker
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec, topic_source
 
-DELIVERED_WITHIN_S = 60.0
+WITHIN_S = 60.0
 Place = tuple[int, int]
 """Partition and offset."""
 
@@ -49,7 +49,7 @@ def kafka_spec(broker: str, topic: str) -> dict[str, Any]:
 
 
 def produce(broker: Broker, topic: str, rows: Iterable[Row]) -> dict[Place, Row]:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 2})
+    producer = _producer(broker, **{"enable.idempotence": True})
     placed: dict[Place, Row] = {}
 
     def sent(row: Row) -> Any:
@@ -64,7 +64,7 @@ def produce(broker: Broker, topic: str, rows: Iterable[Row]) -> dict[Place, Row]
     for row in rows:
         headers: list[tuple[str, str | bytes | None]] = [("client", row.event.client)]
         producer.produce(topic, row.value, key=row.key, headers=headers, on_delivery=sent(row))
-    assert producer.flush(DELIVERED_WITHIN_S) == 0
+    assert producer.flush(WITHIN_S) == 0
     return placed
 
 
@@ -117,10 +117,10 @@ def brought_to_kafka(broker: KafkaBroker, topic: str) -> Brought:
     source = topic_source(broker.bootstrap_servers, topic)
 
     def produce(rows: Sequence[Row]) -> None:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
+        producer = _producer(broker)
         for row in rows:
             producer.produce(topic, row.value, key=row.key)
-        assert producer.flush(DELIVERED_WITHIN_S) == 0
+        assert producer.flush(WITHIN_S) == 0
 
     return source, produce
 
@@ -139,9 +139,6 @@ def brought_to_delta(spark: SparkSession, root: Path) -> Brought:
     return {"format": "delta", "path": str(table)}, append
 
 
-WITHIN_S = 60.0
-
-
 def topic_spec(broker: KafkaBroker, topic: str, **options: Any) -> dict[str, Any]:
     return {**clicks_spec(idle_after=None), "source": topic_source(broker.bootstrap_servers, topic, **options)}
 
@@ -152,16 +149,19 @@ def click(user: str, event_id: str, at_s: int) -> bytes:
 
 
 def send(broker: KafkaBroker, topic: str, clicks: Sequence[bytes], partition: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
+    producer = _producer(broker)
     for value in clicks:
         producer.produce(topic, value, partition=partition)
     assert producer.flush(WITHIN_S) == 0
 
 
+def _producer(broker: Broker, **settings: Any) -> Producer:
+    return Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2, **settings})
+
+
 def transaction(broker: KafkaBroker, topic: str, clicks: Sequence[bytes], *, commit: bool) -> None:
     """Send them to partition 0 in one transaction. An aborted one leaves its records in the log."""
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "log_level": 2}
-    producer = Producer(settings)
+    producer = _producer(broker, **{"transactional.id": uuid.uuid4().hex})
     producer.init_transactions(WITHIN_S)
     producer.begin_transaction()
     for value in clicks:

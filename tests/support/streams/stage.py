@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from sessionizer.control.records.process_records import EXIT_FILE, ExitRecord
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.roots import DataPath, control_root, data_root
 from sessionizer.home.stream_home import StreamHome
@@ -18,6 +19,7 @@ from sessionizer.lineage.kept_spec import LineageSpec, write_lineage_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import find_stream
+from support.places import known
 
 CLICK_COLUMNS = (
     "event_id string, user_id string, client string, ts bigint, type string, page string, amount double, "
@@ -133,14 +135,15 @@ class Stage:
 
     @property
     def checkpoint(self) -> DataPath:
-        lineage = self.lineage
-        assert lineage, "the stream never started"
-        return self.stream_home.checkpoint(lineage)
+        return self.stream_home.checkpoint(known(self.lineage))
+
+    def exit_of(self, uid: str) -> ExitRecord:
+        """How a driver ended, which has left a record of it."""
+        return known(EXIT_FILE.of(self.stream_home, uid).read())
 
     def record_spec(self) -> None:
         """Note the spec in the record of the active lineage, as a driver does that starts with it."""
-        assert self.lineage
-        write_lineage_spec(self.stream_home, self.lineage, new_record(self.stream_home, self.spec()))
+        write_lineage_spec(self.stream_home, known(self.lineage), new_record(self.stream_home, self.spec()))
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
         text = yaml.safe_dump({**spec, "name": self.name}, sort_keys=False)

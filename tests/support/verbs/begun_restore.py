@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 from sessionizer.control.execution import StepRunner, execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.operation import Operation
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     OperationRecord,
@@ -17,6 +18,7 @@ from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import have_folder
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.commands.command import Plan
 
 
 def begun_restore(operation: str = "20261123T080000-abc123", *, savepoint: str = "nightly") -> OperationRecord:
@@ -47,6 +49,22 @@ def leave_waiting(home: StreamHome, record: OperationRecord) -> OperationRecord:
     waiting = replace(record, asked_at=record.begun_at)
     write_request(home, waiting)
     return waiting
+
+
+def run_planned(
+    home: StreamHome,
+    verb: str,
+    approve: Callable[[], Plan[Any]],
+    runner: StepRunner,
+    savepoint: str = "",
+    by: str = "tests",
+) -> OperationRecord:
+    """Resume the pending operation, else carry out what ``approve`` plans. Returns the record."""
+    begun = pending_operation(home)
+    if begun is None:
+        plan = approve()
+        begun = new_operation(home, verb, plan.digest, by, plan.leaves, savepoint=savepoint)
+    return run_here(home, begun, runner)
 
 
 def run_here(

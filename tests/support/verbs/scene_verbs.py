@@ -44,10 +44,11 @@ from sessionizer.state.savepoints.listing import complete_savepoint, list_savepo
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
+from support.places import known
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
-from support.verbs.begun_restore import run_here
+from support.verbs.begun_restore import run_planned
 from support.verbs.reseeded_stream import reader_of, reseed, seed_command
 
 FILES, BEFORE, LATER = 6, 2, 4
@@ -117,14 +118,7 @@ def typed(
     home: StreamHome, verb: str, approve: Callable[[], Plan[Any]], runner: StepRunner, *, savepoint: str = ""
 ) -> OperationRecord:
     """The record, done. ``approve``: gives the plan, unless it was approved before."""
-    done = done_before(home, verb)
-    if done is not None:
-        return done
-    begun = pending_operation(home)
-    if begun is None:
-        plan = approve()
-        begun = new_operation(home, verb, plan.digest, BY, plan.leaves, savepoint=savepoint)
-    return run_here(home, begun, runner)
+    return done_before(home, verb) or run_planned(home, verb, approve, runner, savepoint, BY)
 
 
 def approved(home: StreamHome, verb: str, plan: Plan[Any], *, digest: str | None = None) -> Operation:
@@ -187,8 +181,7 @@ def left_for_a_bad_one(scene: Scene) -> None:
     reseed(scene.spark, scene.stage, canary=_ON_CANARY)
     scene.read(BEFORE, LATER)
     scene.stage.write_spec(clicks_spec())
-    canary = canary_of_active(scene.home)
-    assert canary is not None
+    canary = known(canary_of_active(scene.home))
     write_canary(scene.home, canary.decided(CanaryOutcome.FAILED, "it begins too many sessions"))
 
 
@@ -249,8 +242,7 @@ def archived(scene: Scene) -> None:
 
 def seed(scene: Scene) -> OperationRecord:
     home = scene.home
-    done = done_before(home, Seed.name)
-    if done is not None:
+    if (done := done_before(home, Seed.name)) is not None:
         return done
     archive = str(scene.stage.root / "archive")
     reader = reader_of(scene.spark, scene.stage, archive, seed_plan.NOW, None)
