@@ -14,7 +14,7 @@ import pytest
 
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
-from support.places import REPOSITORY
+from support.places import REPOSITORY, known
 
 READY_SECONDS = 180
 FIRST_SESSION_SECONDS = 180
@@ -61,8 +61,7 @@ def test_a_new_user_sees_sessions_and_leaves_nothing_behind(demo: Demo, tmp_path
     demo.wait_for("Airflow is ready", READY_SECONDS)
     demo.wait_for("sessions have landed", FIRST_SESSION_SECONDS)
     demo.wait_for("Ctrl-C ends", 5)
-    query = re.search(r"^  (\S+python\S* -c .*)$", demo.printed(), re.MULTILINE)
-    assert query is not None
+    query = known(re.search(r"^  (\S+python\S* -c .*)$", demo.printed(), re.MULTILINE))
     answer = subprocess.run(shlex.split(query[1]), capture_output=True, text=True, check=True).stdout
     assert "acme" in answer
     demo.process.send_signal(signal.SIGINT)

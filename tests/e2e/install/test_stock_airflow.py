@@ -18,7 +18,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
-from support.places import REPOSITORY
+from support.places import REPOSITORY, known
 
 pytestmark = pytest.mark.long
 
@@ -63,8 +63,7 @@ class Site:
             for name, value in self.installation.environment().items()
             if not name.startswith("SESSIONIZER_") or name in {"SESSIONIZER_HOME", "SESSIONIZER_INSTALLATION"}
         }
-        java = shutil.which("java")
-        assert java is not None
+        java = known(shutil.which("java"))
         ours.pop("PYTHONPATH", None)
         return {
             **ours,

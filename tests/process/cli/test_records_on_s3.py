@@ -16,6 +16,7 @@ from sessionizer.home.roots import CONTROL_VARIABLE, data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from support.pages.page_alone import ENTERED, ask
+from support.places import known
 from support.processes.fabricated_platform import Platform
 
 
@@ -54,9 +55,7 @@ def test_bundle(platform: Platform, clicks: StreamHome, tmp_path: Path) -> None:
     assert shown.exit_code == 0
     with tarfile.open(tmp_path / "bundle.tar.gz") as archive:
         names = {name.removeprefix("clicks-bundle/") for name in archive.getnames()}
-        contents = archive.extractfile("clicks-bundle/contents.json")
-        assert contents is not None
-        assert json.load(contents)["missing"] == {}
+        assert json.load(known(archive.extractfile("clicks-bundle/contents.json")))["missing"] == {}
     records = {name for name in names if name.startswith("control/")}
     assert {"control/heartbeat.json", "control/lineage.json"} <= records
     assert [name.rpartition("/")[0] for name in records if "mark." in name] == ["control/history"] * 3

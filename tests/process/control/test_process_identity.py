@@ -34,6 +34,7 @@ from sessionizer.errors import DriverStillRuns, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.driver.query_watch import task_seconds
+from support.places import known
 from support.processes import scripted_driver
 from support.processes.ports import eventually
 
@@ -46,9 +47,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _identity_of(child: subprocess.Popen[bytes]) -> ProcessIdentity:
-    identity = identify(child.pid)
-    assert identity is not None
-    return identity
+    return known(identify(child.pid))
 
 
 def test_this_process_lives() -> None:
@@ -127,9 +126,7 @@ def test_a_process_that_proc_hides_cannot_be_known(tmp_path: Path, monkeypatch: 
 
 def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> None:
     with subprocess.Popen(["/bin/sleep", "60"]) as child:
-        identity = identify(child.pid)
-        assert identity is not None
-        write_lease(home, new_lease(1, "a", identity, epoch_ms()))
+        write_lease(home, new_lease(1, "a", _identity_of(child), epoch_ms()))
         assert read_driver(home, epoch_ms()).state is State.STARTING
         os.kill(child.pid, signal.SIGKILL)
     assert read_driver(home, epoch_ms()).state is State.VANISHED
@@ -174,8 +171,7 @@ def driver(home: StreamHome) -> Iterator[Callable[[str], None]]:
         (home.platform / "behaviour").write_text(behaviour)
         command = [sys.executable, scripted_driver.__file__, "run", home.name, "--home", str(home.platform)]
         processes.append(subprocess.Popen([*command, "--streams", "none", "--uid", "driver-1"]))
-        while not read_driver(home, epoch_ms()).state.is_live:
-            time.sleep(0.05)
+        eventually(lambda: read_driver(home, epoch_ms()).state.is_live)
 
     yield start
     for process in processes:
@@ -188,9 +184,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
     write_desired(home, DesiredState.RUNNING, by="bob", why="")
     said: list[str] = []
     with hold_lease(home, JOB, 30, said.append) as lease:
-        ended = EXIT_FILE.of(home, "driver-1").read()
-        assert ended is not None
-        assert ended.outcome is ExitOutcome.STOPPED
+        assert known(EXIT_FILE.of(home, "driver-1").read()).outcome is ExitOutcome.STOPPED
         assert read_desired(home).state is DesiredState.MAINTENANCE
         lease.check()
         assert lease.uid == "restore-1"
@@ -198,9 +192,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
     assert line.startswith("driver driver-1 ")
     assert line.endswith(": restore")
     assert read_desired(home).state is DesiredState.RUNNING
-    last = read_lease(home)
-    assert last is not None
-    assert last.vacancy is Vacancy.RELEASED
+    assert known(read_lease(home)).vacancy is Vacancy.RELEASED
 
 
 def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callable[[str], None]) -> None:
@@ -262,22 +254,18 @@ def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_fr
 
 def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
     with hold_lease(home, JOB, 5, print) as lease:
-        deadline = time.monotonic() + 10
-        while (beat := HEARTBEAT_FILE.of(home).read()) is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        eventually(HEARTBEAT_FILE.of(home).read, 10)
+        beat = known(HEARTBEAT_FILE.of(home).read())
         assert (beat.uid, beat.phase) == (lease.uid, Phase.STARTING)
         unfinished = read_unfinished(home, pending_operation(home), read_driver(home, epoch_ms()), epoch_ms())
-        assert unfinished is not None
-        assert unfinished.is_at_work
+        assert known(unfinished).is_at_work
     assert read_unfinished(home, pending_operation(home), read_driver(home, epoch_ms()), epoch_ms()) is None
 
 
 def test_a_command_that_lost_its_lease_beats_no_more(home: StreamHome) -> None:
     lease = acquire(home, "restore-1")
     with holder_beats(lease, every_s=0.01):
-        while HEARTBEAT_FILE.of(home).read() is None:
-            time.sleep(0.01)
+        eventually(HEARTBEAT_FILE.of(home).read)
         fence(home, "restore-1")
         time.sleep(0.05)
         (home.control / "heartbeat.json").unlink()

@@ -26,12 +26,13 @@ from sessionizer.stream_spec.spec_folder import find_stream
 from support.pages.browser import Browser, chromium
 from support.pages.page_alone import ServedPage, serve, serve_fleet
 from support.pages.page_user import PICTURES
-from support.places import SUPPORT
+from support.places import SUPPORT, known
 from support.processes.fabricated_platform import SPEC, Platform
 from support.processes.ports import eventually
 
 NOTE = "window.broken = []; addEventListener('securitypolicyviolation', (event) => broken.push(event.blockedURI));"
 INLINE = "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
+LOOKS = "import('/tests/looks.js').then((looks) => [looks.unnamed(), looks.faint(), looks.overflow()])"
 SIZES = ((375, 800), (1280, 900), (2560, 1400))
 
 
@@ -98,10 +99,7 @@ def test_each_size_and_theme(width: int, height: int, theme: str, fleet: Browser
     for place, text in (("#/", "11 streams"), ("#/checkout", "Lineages"), ("#/billing", "given up")):
         fleet.ask(f"location.hash = '{place}'")
         fleet.wait_for_text(text)
-        found = fleet.ask(
-            "import('/tests/looks.js').then((looks) => [looks.unnamed(), looks.faint(), looks.overflow()])"
-        )
-        assert found == [[], [], 0], (place, width, theme)
+        assert fleet.ask(LOOKS) == [[], [], 0], (place, width, theme)
 
 
 def test_names_as_long_as_they_may_be_do_not_break_the_page(page: ServedPage, fleet: Browser) -> None:
@@ -189,19 +187,15 @@ def test_upgrades_of_a_list_are_followed_wave_by_wave(tmp_path: Path) -> None:
         start_lineage(home, spec=LineageSpec(document_of(find_stream(platform.streams, name))))
         write_desired(home, DesiredState.RUNNING, by="olga", why="")
         platform.add(name, text + "rules: {gap_timeout: 5 minutes}\n")
-        waiting = find_waiting(home, find_stream(platform.streams, name))
-        assert waiting is not None
-        approval = ListApproval(digest=waiting.digest, by="olga", until=epoch_ms() + 3_600_000)
-        APPROVED_UPGRADE.of(home).write(approval)
+        digest = known(find_waiting(home, find_stream(platform.streams, name))).digest
+        APPROVED_UPGRADE.of(home).write(ListApproval(digest=digest, by="olga", until=epoch_ms() + 3_600_000))
 
     def begin(name: str) -> str:
         home, spec = StreamHome.of(platform.home, name), find_stream(platform.streams, name)
-        turn = find_turn(home, spec, find_waiting(home, spec), states.get, epoch_ms())
-        assert turn is not None
-        assert turn.run is not None
-        RUN_OF_WINDOW.is_news(home, turn.run)
-        states[turn.run] = "running"
-        return turn.run
+        run = known(known(find_turn(home, spec, find_waiting(home, spec), states.get, epoch_ms())).run)
+        RUN_OF_WINDOW.is_news(home, run)
+        states[run] = "running"
+        return run
 
     with serve(platform) as page, chromium() as browser:
         reader: PageReader = page.server.config.app.state.reader  # type: ignore[union-attr]
@@ -221,10 +215,7 @@ def test_upgrades_of_a_list_are_followed_wave_by_wave(tmp_path: Path) -> None:
         browser.wait_for_text(held)
         for width, height in ((375, 800), (768, 1024), (1440, 900)):
             browser.show_as(width, height)
-            found = browser.ask(
-                "import('/tests/looks.js').then((looks) => [looks.unnamed(), looks.faint(), looks.overflow()])"
-            )
-            assert found == [[], [], 0], width
+            assert browser.ask(LOOKS) == [[], [], 0], width
             if PICTURES is not None:
                 browser.picture(PICTURES / f"waves-{width}.png")
         (done, failed, waits) = browser.says(".wave li")

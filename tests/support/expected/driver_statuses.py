@@ -12,6 +12,7 @@ from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import DrainRecord
 from sessionizer.stream_spec.document.stream import StreamSpec
+from support.places import known
 
 UID = "abc123"
 
@@ -44,9 +45,7 @@ def recorded(home: StreamHome) -> SupervisionRecord:
 
 
 def launched(home: StreamHome) -> LaunchRecord:
-    launch = read_launch(home)
-    assert launch is not None
-    return launch
+    return known(read_launch(home))
 
 
 def works(home: StreamHome, uid: str | None = None) -> bool:

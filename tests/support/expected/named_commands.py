@@ -10,11 +10,10 @@ import typer
 from sessionizer.cli.app import app
 
 TREE: Final = typer.main.get_command(app)
-COMMAND: Final = re.compile(r"`(sessionizer [^`]+)`")
 
 
 def commands_in(remedy: str) -> list[list[str]]:
-    return [shlex.split(found)[1:] for found in COMMAND.findall(remedy)]
+    return [shlex.split(found)[1:] for found in re.findall(r"`(sessionizer [^`]+)`", remedy)]
 
 
 def faults(words: list[str]) -> Iterator[str]:

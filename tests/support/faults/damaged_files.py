@@ -46,7 +46,7 @@ from sessionizer.page.app import create_page_alone
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import HealthWatch, look_at
 from support.pages.page_alone import ENTERED, TOKEN, ask_application
-from support.places import REPOSITORY, mounted
+from support.places import REPOSITORY, known, mounted
 from support.processes.fabricated_platform import Platform, beat
 from support.verbs.begun_restore import write_operation
 
@@ -66,8 +66,7 @@ def small_platform(root: Path) -> Platform:
     note_home_here(platform.home)
     mounted(home.logs).mkdir(exist_ok=True)
     now = epoch_ms()
-    lineage = active_lineage(home)
-    assert lineage
+    lineage = known(active_lineage(home))
     write_desired(home, DesiredState.RUNNING, by="olga", why="")
     lease = acquire(home, "driver-1")
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=now, log=str(home.driver_log("driver-1"))))

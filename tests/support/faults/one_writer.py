@@ -9,8 +9,6 @@ from sessionizer.control.records.process_records import EXIT_FILE, ProcessIdenti
 from sessionizer.home.stream_home import StreamHome
 from support.processes.scripted_driver import JOURNAL
 
-LOOK_EVERY_SECONDS = 0.05
-
 
 class OneWriterWatch:
     """Looks all the time whether two drivers that were ever given the lease live and have not ended.
@@ -40,7 +38,7 @@ class OneWriterWatch:
         assert_written_in_turn(self._home)
 
     def _watch(self) -> None:
-        while not self._enough.wait(LOOK_EVERY_SECONDS):
+        while not self._enough.wait(0.05):
             self._look()
 
     def _look(self) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-DISK_MB = 96
-
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
@@ -18,7 +16,7 @@ def small_disk() -> Iterator[Path]:
     Not below pytest's own temporary folder: what an interrupted run leaves mounted there fails every later run.
     """
     mounted = Path(tempfile.mkdtemp(prefix="sessionizer-small-disk-"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(mounted)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(mounted)], check=True)
     yield mounted
     subprocess.run(["umount", "--lazy", str(mounted)], check=True)
     mounted.rmdir()

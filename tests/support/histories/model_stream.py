@@ -13,7 +13,6 @@ NAMES = ("sessions", "quarantine")
 KEYS: Final = 4
 """Every so many-th event has the same key."""
 Folder: TypeAlias = str | None
-ChangesTo: TypeAlias = Callable[[Path, Path, dict[str, Origin | None]], RowChanges]
 
 
 class Refused(Exception):
@@ -83,15 +82,11 @@ class ModelErasure:
         return number % KEYS == self.key and number < self.until
 
 
-def by_path(target: Path, active: Path, origins: dict[str, Origin | None]) -> RowChanges:
-    return changes_to(target, active, origins)
-
-
 @dataclass(slots=True)
 class ModelStream:
     """All there is of one stream. ``rule``: which rows a restore and a rollback change."""
 
-    rule: ChangesTo = by_path
+    rule: Callable[[Path, Path, dict[str, Origin | None]], RowChanges] = changes_to
     events: int = 0
     lineages: dict[str, ModelLineage] = field(default_factory=dict)
     origins: dict[str, Origin | None] = field(default_factory=dict)

@@ -10,9 +10,8 @@ from typing import Final
 from sessionizer.control.records.erasure_record import read_unswept
 from sessionizer.errors import UpgradeWaits
 from sessionizer.lineage.active import examine_drain
-from sessionizer.lineage.kept_spec import SPEC_FILE
 from support.histories.typed_moments import Moment, draw_moment_of_rows, draw_rollback_moment
-from support.histories.typed_user import TypedUser
+from support.histories.typed_user import GAPS, TypedUser, edit_rules
 
 NAME: Final = "clicks"
 HITS: Final = {
@@ -23,15 +22,8 @@ HITS: Final = {
     "fail_canary": r"run \w+: [^(]* \(rollback ",
 }
 """Goals, and the hits that reach them: see ``Answers.hits``."""
-SHARE: Final = 0.5
-"""Share of the rounds that go for a goal, while one is not reached."""
-MOST_TRIES: Final = 3
-"""After so many a goal is left to chance."""
-QUERY_STARTS: Final = 2
-"""Number of steps that a driver has told when its query starts."""
 KILLED_DRIVERS: Final = 3
 """After so many the canary of a lineage has failed."""
-GAPS: Final = ("40 seconds", "50 seconds", "60 seconds")
 
 
 @dataclass(slots=True)
@@ -47,9 +39,9 @@ class TypedGoals:
         open_goals = [
             name
             for name, pattern in HITS.items()
-            if self.tries.count(name) < MOST_TRIES and not any(re.match(pattern, hit) for hit in hits)
+            if self.tries.count(name) < 3 and not any(re.match(pattern, hit) for hit in hits)
         ]
-        if not open_goals or self.user.chance.random() > SHARE:
+        if not open_goals or self.user.chance.random() > 0.5:
             return None
         self.tries.append(self.user.chance.choice(open_goals))
         return self.tries[-1]
@@ -81,7 +73,7 @@ class TypedGoals:
         self._read_more()  # it writes rows, so that the rollback has some to delete
         user.stream.bring(KILLED_DRIVERS)
         for _ in range(KILLED_DRIVERS):
-            user.cut("run", NAME, at=Moment(QUERY_STARTS, user.chance.uniform(0, 4)))
+            user.cut("run", NAME, at=Moment(2, user.chance.uniform(0, 4)))  # it starts its query
         for draw in (draw_moment_of_rows, draw_moment_of_rows, draw_rollback_moment):  # the first often only ends
             user.cut("run", NAME, "--until", "caught-up", at=draw(user.chance))
 
@@ -89,17 +81,13 @@ class TypedGoals:
         self.user.follow_operation()
         self.user.stream.mend_file()
         self.user.stream.bring(2)
-        self.user.ask("stop", NAME)
-        if self.user.driver is not None:
-            self.user.driver.process.wait(120)
+        self.user.stop_driver()
         self.user.ask("run", NAME, "--until", "caught-up")
 
     def _edit_gap(self) -> None:
         """Write the file as the active lineage runs by it, but for another gap timeout."""
         stream = self.user.stream
-        kept = SPEC_FILE.of(stream.home, str(stream.stage.lineage)).require()
-        assert kept is not None
-        now = kept.document
+        now = stream.kept_document()
         gap = self.user.chance.choice([gap for gap in GAPS if gap != now["rules"]["gap_timeout"]])
         stream.edit(
             key_groups=now["key_groups"],
@@ -109,13 +97,10 @@ class TypedGoals:
         )
 
     def _other_groups(self) -> str:
-        kept = SPEC_FILE.of(self.user.stream.home, str(self.user.stream.stage.lineage)).require()
-        assert kept is not None
-        return str(self.user.chance.choice([groups for groups in (2, 3, 4) if groups != kept.document["key_groups"]]))
+        now = self.user.stream.kept_document()["key_groups"]
+        return str(self.user.chance.choice([groups for groups in (2, 3, 4) if groups != now]))
 
 
-DRAINING: Final = 3
-"""Number of steps that a driver has told when it begins to drain."""
 CHANGED_BEFORE: Final = 0.7
 """Share of the upgrades of a spec that is changed before. The others mostly find nothing to do."""
 WEIGHTS: Final = {
@@ -124,6 +109,14 @@ WEIGHTS: Final = {
     "seed": 0.1, "erase": 2, "abandon": 0.3, "look": 0.3, "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
 }  # fmt: skip
 
+TYPED: Final = {
+    "seed": ("seed", NAME, "--history", "source"),
+    "compact": ("compact", NAME, "--yes"),
+    "promote": ("promote", NAME),
+    "abandon": ("abandon", NAME),
+    "doctor": ("doctor",),
+}
+"""Draws that are one command, without a plan."""
 COMBINED: Final = (
     (), (), ("--with-file",), ("--with-file", "--key-groups", "3", "--partitions", "2"), ("--partitions", "1"),
 )  # fmt: skip
@@ -158,8 +151,11 @@ class TypedDraws:
             draw()
             return goal
         name = self.user.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        draw = getattr(self, f"_{name}")
-        draw()
+        if name in TYPED:
+            self.user.type(*TYPED[name])
+        else:
+            draw = getattr(self, f"_{name}")
+            draw()
         return name
 
     def finish(self) -> None:
@@ -167,8 +163,7 @@ class TypedDraws:
         user = self.user
         user.stream.mend_file()
         if user.driver is not None:
-            user.ask("stop", NAME)
-            user.driver.process.wait(120)
+            user.stop_driver()
         user.follow_operation()
         user.require_settled()
         user.stream.bring(1)
@@ -188,7 +183,7 @@ class TypedDraws:
     def _cut_drain(self) -> None:
         """Kill a driver that drains, and type a command that changes the state."""
         user = self.user
-        user.cut("run", NAME, "--until", "drained", at=Moment(DRAINING, user.chance.uniform(0, 2)))
+        user.cut("run", NAME, "--until", "drained", at=Moment(3, user.chance.uniform(0, 2)))
         draw: Callable[[], None] = user.chance.choice([self._restore, self._rescale, self._rollback, self._upgrade])
         draw()
         user.follow_operation()
@@ -259,9 +254,6 @@ class TypedDraws:
         if user.stream.folder == before:
             self._point_at(before)
 
-    def _seed(self) -> None:
-        self.user.type("seed", NAME, "--history", "source")
-
     def _start_over(self) -> None:
         self.user.approve("seed", NAME, "--history", "source", "--backfill", "--start-over")
 
@@ -285,44 +277,24 @@ class TypedDraws:
             answer = self.user.ask("erase", NAME, "--keys", self._write_people(" ".join(erased)), "--verify")
             assert answer.code == 0, answer.text
 
-    def _compact(self) -> None:
-        self.user.type("compact", NAME, "--yes")
-
     def _install(self) -> None:
         """Install the other release, and upgrade to it. A driver that runs goes on by the one before."""
         self.user.program.jobs = self.user.chance.choice(self.releases)
         self._upgrade()
 
-    def _promote(self) -> None:
-        self.user.type("promote", NAME)
-
-    def _abandon(self) -> None:
-        self.user.type("abandon", NAME)
-
     def _look(self) -> None:
         user = self.user
         user.look()
-        words = user.chance.choice(
-            [
-                ("spec", "check"),
-                ("status",),
-                ("savepoint", "list", NAME),
-                ("tables", NAME),
-                ("diff", NAME, "--against", str(user.stream.stage.root / "first")),
-            ]
-        )
-        user.type(*words)
-
-    def _doctor(self) -> None:
-        self.user.type("doctor")
+        against = ("diff", NAME, "--against", str(user.stream.stage.root / "first"))
+        looks = [("spec", "check"), ("status",), ("savepoint", "list", NAME), ("tables", NAME), against]
+        user.type(*user.chance.choice(looks))
 
     def _edit(self) -> None:
         stream, chance = self.user.stream, self.user.chance
         self._point_at(stream.folder)  # a rollback or a restore may have led back to an earlier source
         match chance.randrange(3):
             case 0:
-                gap = chance.choice(["40 seconds", "50 seconds", "60 seconds"])
-                stream.edit(rules={**stream.document["rules"], "gap_timeout": gap})
+                edit_rules(self.user)
             case 1:
                 payload = chance.choice([{}, {"who": "u"}, {"who": "u", "at": "ts"}])
                 stream.edit(mapping={**stream.document["mapping"], "payload": payload})

@@ -20,7 +20,6 @@ from support.places import REPOSITORY
 from support.processes.driver_process import environment
 
 WITHIN_S: Final = 400
-MASTER: Final = "local[2]"
 ELSEWHERE: Final = ("unshare", "--uts", "bash", "-c", 'hostname elsewhere; exec "$@"', "-")
 """Before a command that is to be on another host: it cannot see whether processes of this one live."""
 
@@ -72,7 +71,7 @@ class Running:
             self.process.wait(seconds)
 
     def kill(self) -> Self:
-        if self.process.poll() is None:
+        if self.lives:
             self._signal(signal.SIGKILL)
             self.process.wait()
             self.killed = True
@@ -117,7 +116,7 @@ class TypedProgram:
     def start(self, *words: str, elsewhere: bool = False) -> Running:
         """Type the command, on another host if ``elsewhere``. Returns at once."""
         self._typed += 1
-        places = {"SESSIONIZER_HOME": self.home, "SESSIONIZER_STREAMS": self.streams, "SESSIONIZER_MASTER": MASTER}
+        places = {"SESSIONIZER_HOME": self.home, "SESSIONIZER_STREAMS": self.streams, "SESSIONIZER_MASTER": "local[2]"}
         variables = environment() | {name: str(value) for name, value in places.items()} | self.variables
         variables[SECRET] = TYPED_SECRET
         variables["SESSIONIZER_JARS"] = os.environ["SESSIONIZER_JARS"]
@@ -130,12 +129,6 @@ class TypedProgram:
         return Running(words, process, stdout=files[0], stderr=files[1])
 
 
-KILLED: Final = 0.3
-"""Share of the commands that are killed."""
-KILLED_IF_APPROVED: Final = 0.9
-"""Share of the approved commands, and of those that resume one, that are killed or frozen."""
-KILLED_PLANS: Final = 0.05
-"""Share of the plans, which write nothing."""
 QUICK: Final = frozenset({"status", "diff", "spec", "abandon", "promote", "stop", "tables"})
 """Commands that start no Spark."""
 LINES: Final = {
@@ -155,7 +148,6 @@ _STEP: Final = re.compile(
     r"|saving lineage|done: \w+|query starts|draining lineage)",
     re.MULTILINE,
 )
-_LOOK_EVERY_S: Final = 0.005
 
 
 def told_steps(said: str) -> list[str]:
@@ -179,7 +171,7 @@ class Moment:
         deadline = time.monotonic() + WITHIN_S
         while not self._has_come(told_steps(running.said)) and running.process.poll() is None:
             assert time.monotonic() < deadline, f"{running.words} takes too long: {running.said[-4_000:]}"
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(0.005)
         try:
             running.process.wait(self.after_s)
         except subprocess.TimeoutExpired:
@@ -191,8 +183,11 @@ class Moment:
 
 
 def draw_moment(chance: Random, words: Sequence[str]) -> Moment | None:
-    """Draw the moment at which a command is killed or frozen, None if it may run to its end."""
-    share = KILLED_IF_APPROVED if is_approved(words) else KILLED_PLANS if "--json" in words else KILLED
+    """Draw the moment at which a command is killed or frozen, None if it may run to its end.
+
+    Most of those that are approved are, and few plans, because these write nothing.
+    """
+    share = 0.9 if is_approved(words) else 0.05 if "--json" in words else 0.3
     if chance.random() >= share:
         return None
     if words[0] in QUICK:

@@ -19,7 +19,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.expected.landed import table_rows
-from support.places import opened
+from support.places import known, opened
 from support.streams.stage import Stage
 
 TYPED_SECRET: Final = "a secret of the typed user"  # noqa: S105  of a test
@@ -62,10 +62,6 @@ def user_of(line: str) -> str | None:
 def _line(file: int, number: int) -> str:
     at = 1_790_000_000_000 + file * 100_000 + number * 200
     return json.dumps({"u": f"u{number % USERS}", "ts": at, "id": f"{file}-{number}"}) + "\n"
-
-
-BROKEN = "name: clicks\nsource: [\n"
-"""A file that a user has saved half-way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +112,15 @@ class TypedStream:
         self.stage.write_spec(self.document)
 
     def break_file(self) -> None:
-        (self.stage.streams / f"{self.stage.name}.yaml").write_text(BROKEN)
+        """Save the file half-way."""
+        (self.stage.streams / f"{self.stage.name}.yaml").write_text("name: clicks\nsource: [\n")
 
     def mend_file(self) -> None:
         self.stage.write_spec(self.document)
+
+    def kept_document(self) -> dict[str, Any]:
+        """The spec that the active lineage runs by."""
+        return known(SPEC_FILE.of(self.home, known(self.stage.lineage)).require()).document
 
     @property
     def erased(self) -> set[str]:
@@ -186,9 +187,7 @@ class TypedStream:
 
 
 def _folder_of(home: StreamHome, lineage: str) -> str:
-    kept = SPEC_FILE.of(home, lineage).require()
-    assert kept is not None
-    return str(kept.document["source"]["path"])
+    return str(known(SPEC_FILE.of(home, lineage).require()).document["source"]["path"])
 
 
 def _file_of(session: dict[str, Any]) -> int:

@@ -24,8 +24,8 @@ from support.places import REPOSITORY
 LOG: Final = logging.getLogger(__name__)
 SAYS_NO: Final = frozenset({"diff", "doctor", "status", "spec"})
 """Commands whose exit code is their answer: they need no remedy."""
-_ROW: Final = re.compile(r"^\| (\d+) \|", re.MULTILINE)
-CODES: Final = frozenset(map(int, _ROW.findall((REPOSITORY / "docs" / "command-line.md").read_text()))) - {1, 2}
+_PAGE: Final = (REPOSITORY / "docs" / "command-line.md").read_text()
+CODES: Final = frozenset(map(int, re.findall(r"^\| (\d+) \|", _PAGE, re.MULTILINE))) - {1, 2}
 """Exit codes that the page names, but for those of errors without a name and of mistyped options."""
 
 
@@ -79,6 +79,7 @@ def _require_named(answer: Answer) -> None:
 
 
 NAME: Final = "clicks"
+GAPS: Final = ("40 seconds", "50 seconds", "60 seconds")
 SHORT_WAIT: Final = ("--wait", "5")
 """A frozen command or driver does not end when it is asked to."""
 OTHERS: Final = (
@@ -119,8 +120,6 @@ def act_after_kill(user: TypedUser) -> None:
             user.ask("stop", NAME, *SHORT_WAIT)
         case 5:
             user.stream.bring(1)
-        case _:
-            pass
 
 
 def approve_other(user: TypedUser) -> None:
@@ -132,8 +131,7 @@ def approve_other(user: TypedUser) -> None:
 
 def edit_rules(user: TypedUser) -> None:
     stream = user.stream
-    gap = user.chance.choice(["40 seconds", "50 seconds", "60 seconds"])
-    stream.edit(rules={**stream.document["rules"], "gap_timeout": gap})
+    stream.edit(rules={**stream.document["rules"], "gap_timeout": user.chance.choice(GAPS)})
 
 
 def freeze_driver_for(user: TypedUser, words: Sequence[str]) -> tuple[str, ...]:
@@ -144,14 +142,8 @@ def freeze_driver_for(user: TypedUser, words: Sequence[str]) -> tuple[str, ...]:
     return (*words, *SHORT_WAIT)
 
 
-FROZEN: Final = 0.25
-"""Share of the hits of approved commands that freeze the command. The others kill it."""
-ENDED_WITHIN_S: Final = 120
 MOST_TRIES: Final = 8
 """After so many pieces of advice a stream must go on."""
-EDITED: Final = 0.2
-"""Share of the plans of a file that is edited before the plan is approved."""
-BY_THE_FILE: Final = frozenset({"apply", "upgrade", "switch"})
 ACCEPT: Final = re.compile(r"--accept ([\w.]+)")
 """A difference that a plan or a refusal wants accepted by name."""
 
@@ -252,6 +244,11 @@ class TypedUser:
             self.answers.take(self.driver.end())
             self.driver = None
 
+    def stop_driver(self) -> None:
+        self.ask("stop", self.stream.stage.name)
+        if self.driver is not None:
+            self.driver.process.wait(120)
+
     def kill_driver(self) -> None:
         if self.driver is not None and self.driver.process.poll() is None:
             self.answers.take(self.driver.kill().end())
@@ -269,7 +266,7 @@ class TypedUser:
 
     def _approve(self, words: tuple[str, ...], plan: Answer, at: Moment | None) -> Answer:
         digest = self.digest_of(plan)
-        if digest and words[0] in BY_THE_FILE and self.chance.random() < EDITED:
+        if digest and words[0] in {"apply", "upgrade", "switch"} and self.chance.random() < 0.2:
             self._require_refused(*words, "--approve", digest)
             digest = self.digest_of(self.type(*words, "--json"))
         return self.type(*words, "--approve", digest, at=at) if digest else plan
@@ -285,7 +282,7 @@ class TypedUser:
     def _try(self, words: tuple[str, ...], moment: Moment | None) -> Answer:
         running = self.program.start(*freeze_driver_for(self, words))
         if moment is not None and moment.wait_for(running):
-            if is_approved(words) and self.chance.random() < FROZEN:
+            if is_approved(words) and self.chance.random() < 0.25:
                 running.freeze()
                 self._note_hit("frozen", running)
                 act_while_frozen(self, words)
@@ -309,7 +306,7 @@ class TypedUser:
 
     def _operation_at_rest(self) -> dict[str, Any] | None:
         """The unfinished command of the stream. A driver that was asked to stop may still be at work for a while."""
-        deadline = time.monotonic() + ENDED_WITHIN_S
+        deadline = time.monotonic() + 120
         while True:
             operation: dict[str, Any] | None = self.status()["operation"]
             if operation is None or not operation["is_at_work"]:

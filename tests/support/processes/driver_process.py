@@ -7,6 +7,7 @@ within minutes, to threads as well, and a signal to a thread's number reaches th
 import contextlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import pyspark
 from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
 from sessionizer.launch.scratch import SUBMIT_OPTIONS
-from support.places import MAIN, REPOSITORY, SUPPORT
+from support.places import MAIN, REPOSITORY, SUPPORT, known
 from support.processes.ports import command_of, eventually, runs
 from support.streams.stage import Stage
 
@@ -195,7 +196,8 @@ class TypedCommand:
     def document(self) -> dict[str, Any]:
         """The JSON that the command prints once it has ended well."""
         assert self.end() == 0, self.said
-        found: dict[str, Any] = json.JSONDecoder().raw_decode(self.said[self.said.index("{") :])[0]
+        begins = known(re.search(r"^\{", self.said, re.MULTILINE)).start()
+        found: dict[str, Any] = json.JSONDecoder().raw_decode(self.said[begins:])[0]
         return found
 
     @property

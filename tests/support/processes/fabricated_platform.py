@@ -15,7 +15,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary, write_canary
 from sessionizer.lineage.canary.judge import CanaryTerms
-from support.places import mounted
+from support.places import known, mounted
 
 SPEC = """\
 name: {name}
@@ -93,7 +93,6 @@ def make_canary(home: StreamHome, terms: CanaryTerms | None = None, drivers: str
     lineage = make_lineage(home, None)
     begin_canary(home, lineage, "rescale", before, terms or CanaryTerms())
     activate_lineage(home, lineage, before)
-    canary = read_canary(home, lineage)
-    assert canary is not None
+    canary = known(read_canary(home, lineage))
     write_canary(home, replace(canary, drivers=drivers))
     return lineage

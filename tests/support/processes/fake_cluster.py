@@ -18,7 +18,6 @@ import psutil  # type: ignore[import-untyped]
 from sessionizer.control.records.process_records import identify, is_alive
 
 STATE = Path(os.environ.get("FAKE_CLUSTER", "."))
-SCRIPTED_DRIVER = Path(__file__).resolve().with_name("scripted_driver.py")
 REFUSED = """Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: An error has occurred.
 \tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)
 Caused by: java.net.ConnectException: Connection refused
@@ -51,15 +50,12 @@ def submit(arguments: list[str]) -> int:
     if mood() == "full":
         (STATE / f"{submission}.pid").write_text("0")
         return 0
-    call = arguments[arguments.index("run") :]
+    program = Path(__file__).resolve().with_name("scripted_driver.py")
     elsewhere = {**os.environ, "PRETENDED_HOST": "worker-7"}
+    call = [sys.executable, str(program), *arguments[arguments.index("run") :]]
+    nothing = subprocess.DEVNULL
     driver = subprocess.Popen(
-        [sys.executable, str(SCRIPTED_DRIVER), *call],
-        env=elsewhere,
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        call, env=elsewhere, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing
     )
     (STATE / f"{submission}.pid").write_text(str(driver.pid))
     return 0

@@ -14,8 +14,6 @@ from typing import Self
 from support.places import REPOSITORY
 from support.processes.ports import free_ports
 
-POSTGRES_JARS = REPOSITORY / ".jars" / "postgres"
-_WITHIN_S = 120
 _NOBODY = "nobody"
 """Who runs it where the tests are root's: PostgreSQL refuses to be."""
 
@@ -35,10 +33,9 @@ class PostgresServer:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
 
     def __enter__(self) -> Self:
-        jars = list(POSTGRES_JARS.glob("embedded-postgres-binaries-*.jar"))
+        jars = list((REPOSITORY / ".jars" / "postgres").glob("embedded-postgres-binaries-*.jar"))
         if not jars:
-            message = f"no PostgreSQL in {POSTGRES_JARS}: make jars"
-            raise FileNotFoundError(message)
+            raise FileNotFoundError("no PostgreSQL in .jars/postgres: run `make jars`")
         with zipfile.ZipFile(jars[0]) as jar, jar.open("postgres-linux-x86_64.txz") as archive:
             tarfile.open(fileobj=archive, mode="r:xz").extractall(self._root / "postgres", filter="data")
         (self._root / "password").write_text(self.password)
@@ -61,4 +58,4 @@ class PostgresServer:
         log = (self._root / f"{program}.log").open("ab")
         user = _NOBODY if os.geteuid() == 0 else None
         with log:
-            subprocess.run(argv, check=True, timeout=_WITHIN_S, user=user, stdout=log, stderr=log, cwd=self._root)
+            subprocess.run(argv, check=True, timeout=120, user=user, stdout=log, stderr=log, cwd=self._root)

@@ -22,8 +22,6 @@ from sessionizer.errors import SessionizerError, SourceFilesGone, SourceUnreacha
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
-BATCH_SECONDS = 0.3
-ROWS_PER_BATCH = 7
 JOURNAL = "journal"
 FAILURES = {
     "refuse": TerminalError("the mapping names a column that is not there"),
@@ -97,7 +95,7 @@ def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
         os._exit(137)
     batch = 0
     while how == "deaf" or not stop_requested(home, uid):
-        time.sleep(BATCH_SECONDS)
+        time.sleep(0.3)
         lease.check()
         if how != "mute":
             write_batch(home, lease)
@@ -113,35 +111,19 @@ def write_batch(home: StreamHome, lease: Lease) -> None:
 
 
 def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
-    rows = 0 if batch is None else (batch + 1) * ROWS_PER_BATCH
-    HEARTBEAT_FILE.of(home).write(
-        Heartbeat(
-            uid=uid,
-            at=epoch_ms(),
-            started_at=started,
-            phase=Phase.STARTING if batch is None else Phase.RUNNING,
-            batch_id=batch,
-            watermark_ms=started,
-            lineage="of-the-script",
-            spark_ui="http://127.0.0.1:4040",
-            sessions_version=batch,
-            sessions_rows=rows,
-        )
-    )
+    rows = 0 if batch is None else (batch + 1) * 7
+    told = Heartbeat(
+        uid=uid, at=epoch_ms(), started_at=started, phase=Phase.STARTING if batch is None else Phase.RUNNING,
+        batch_id=batch, watermark_ms=started, lineage="of-the-script", spark_ui="http://127.0.0.1:4040",
+        sessions_version=batch, sessions_rows=rows,
+    )  # fmt: skip
+    HEARTBEAT_FILE.of(home).write(told)
 
 
 def leave(home: StreamHome, uid: str, outcome: ExitOutcome, error: SessionizerError | None = None) -> None:
-    write_exit(
-        home,
-        ExitRecord(
-            uid=uid,
-            at=epoch_ms(),
-            outcome=outcome,
-            terminal=isinstance(error, TerminalError),
-            error_type=type(error).__name__ if error else None,
-            message=str(error) if error else None,
-        ),
-    )
+    name, message = (type(error).__name__, str(error)) if error else (None, None)
+    terminal = isinstance(error, TerminalError)
+    write_exit(home, ExitRecord(uid, epoch_ms(), outcome, terminal=terminal, error_type=name, message=message))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,11 @@ import pyspark
 
 from sessionizer.control.records.process_records import identify
 from sessionizer_airflow.launching.local import kill
+from support.places import known
+from support.processes.ports import eventually
 
 SPARK_HOME = Path(pyspark.__file__).parent
 PACKAGE = "org.apache.spark.deploy"
-UP_WITHIN_S = 60.0
-MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
-REGISTERED = re.compile(r"Successfully registered with master")
 
 
 @contextmanager
@@ -27,14 +25,14 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         standalone_master(folder) as url,
         _ended(_start(f"{PACKAGE}.worker.Worker", folder, "--cores", "1", "--memory", "1g", url)),
     ):
-        _await(REGISTERED, folder / "Worker.log")
+        _await("Successfully registered with master", folder / "Worker.log")
         yield url
 
 
 @contextmanager
 def standalone_master(folder: Path) -> Iterator[str]:
     with _ended(_start(f"{PACKAGE}.master.Master", folder)):
-        yield _await(MASTER_URL, folder / "Master.log")[1]
+        yield _await(r"Starting Spark master at (spark://\S+)", folder / "Master.log")[1]
 
 
 @contextmanager
@@ -59,9 +57,6 @@ def _start(main_class: str, folder: Path, *arguments: str) -> subprocess.Popen[b
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
 
 
-def _await(line: re.Pattern[str], log: Path) -> re.Match[str]:
-    deadline = time.monotonic() + UP_WITHIN_S
-    while (found := line.search(log.read_text())) is None:
-        assert time.monotonic() < deadline, f"{line.pattern} is not in {log.read_text()[-2000:]}"
-        time.sleep(0.2)
-    return found
+def _await(line: str, log: Path) -> re.Match[str]:
+    eventually(lambda: re.search(line, log.read_text()), 60, lambda: f"{line}: {log.read_text()[-2000:]}")
+    return known(re.search(line, log.read_text()))

@@ -36,7 +36,6 @@ def real_driver(call: DriverCall) -> list[str]:
 
 
 AS_IT_IS: Final[Mapping[str, int]] = {}
-WORD_WITHIN_S: Final = 10.0
 WORDS_OF_THEIR_OWN: Final[Mapping[str, tuple[HealthWord, set[str]]]] = {
     "StreamDrained": (HealthWord.HEALTHY, {"drained"}),
     "OperationPending": (HealthWord.DOWN, {"stuck_command"}),
@@ -107,7 +106,7 @@ class WatchedStream:
     def check_word(self, name: str) -> None:
         """Streams page, `status` and metrics say this word within ten seconds, and what to do."""
         word, rules = WORDS_OF_THEIR_OWN.get(name) or WORDS[CAUSES[name].verdict]
-        deadline = time.monotonic() + WORD_WITHIN_S
+        deadline = time.monotonic() + 10
         while True:
             health = find_view(self.home.platform, self.streams, self.home.name).health
             if health.word is word and health.rule in rules:

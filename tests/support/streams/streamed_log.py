@@ -135,7 +135,6 @@ def source_row(event: Event) -> dict[str, object]:
 
 
 PATIENCE_S = 180
-POLL_S = 0.1
 
 
 class Pace(Enum):
@@ -355,7 +354,7 @@ class _Streaming:
             if not query.isActive and not condition():  # the end may be what is waited for
                 raise query.exception() or AssertionError("the query ended by itself")
             assert time.monotonic() < deadline, f"nothing happened for {PATIENCE_S} s"
-            time.sleep(POLL_S)
+            time.sleep(0.1)
 
     def _read_state(self) -> dict[int, list[pa.Table]]:
         reader = self._spark.read.format("statestore").option("stateVarName", "log")

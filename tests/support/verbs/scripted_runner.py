@@ -26,6 +26,7 @@ from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.stream_spec.effect import Verdict
+from support.places import known
 
 
 class Killed(BaseException):
@@ -175,7 +176,6 @@ class Partitions(dict[str, str]):
 
 def lose_lease(home: StreamHome) -> None:
     """It was another's, who has given it up by now: it is free again."""
-    last = read_lease(home)
-    assert last is not None
+    last = known(read_lease(home))
     taken = replace(last, token=last.token + 1, uid="elsewhere", vacancy=Vacancy.RELEASED, vacated_at=epoch_ms())
     assert write_lease(home, taken)

@@ -45,8 +45,8 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
 from support.places import opened
 from support.processes.in_process import catch_up, drain
+from support.streams.changing_stream import as_sql
 from support.streams.click_files import ClickFiles, write_click_files
-from support.streams.payload_sql import as_sql
 from support.streams.payloads import CATALOGUE
 from support.streams.stage import Stage, clicks_spec
 
