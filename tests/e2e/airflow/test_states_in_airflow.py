@@ -9,7 +9,6 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
 from support.expected.driver_statuses import recorded
 from support.faults.airflow_faults import kill_driver
-from support.pages.browser import Browser, chromium
-from support.pages.page_user import PICTURES, OperateForm
+from support.pages.browser import chromium
+from support.pages.page_user import BrowserUser, OperateForm
 from support.places import MAIN, known
 from support.processes.driver_process import DriverProcess
 from support.processes.live_airflow import OUR_DAGS, TASK, Platform, template_of
@@ -64,23 +63,18 @@ WORD_OF = """(() => {
 })()"""
 
 
-@dataclass
-class Screen:
+class Screen(BrowserUser):
     """A user at the browser, with a list of tasks and a terminal beside it."""
-
-    platform: Platform
-    browser: Browser
 
     def says(self, stream: str) -> dict[str, str | None]:
         """Return the label of a stream in each place, and the word that the browser shows."""
-        rows = self.platform.api.call("GET", "/streams-page/api/fleet")["streams"]
         folders = ("--streams", str(self.specs), "--home", str(self.platform.installation.platform_home))
         typed = json.loads(CliRunner().invoke(app, ["status", "--json", *folders]).stdout)
         tasks = self.platform.of(stream)
         run = tasks.watch()
         return {
             "browser": self.browser.ask(WORD_OF % json.dumps(stream)),
-            "page": next(label_of(row["health"]) for row in rows if row["stream"] == stream),
+            "page": label_of(tasks.health()),
             "status": next(label_of(each["health"]) for each in typed if each["stream"] == stream),
             "task": tasks.task(tasks.dag, run, TASK)["rendered_map_index"] if run else None,
         }
@@ -105,15 +99,11 @@ class Screen:
             wait_until(is_everywhere, SAME_WITHIN_S, f"{stream} to be {label!r} everywhere")
         finally:
             log.info("%.1f s: %s is %s", time.monotonic() - begun, stream, seen)
-            self.see(f"{stream} {label}")
-
-    def see(self, picture: str) -> None:
-        if PICTURES is not None:
-            self.browser.picture(PICTURES / f"{picture.replace(':', '').replace(' ', '-')}.png")
+            self.see(f"{stream} {label}".replace(":", ""))
 
     def hears_nothing_of(self, processes: Iterable[psutil.Process], line: str) -> None:
         """Stop the processes by a signal until the page says the line, which it takes back afterwards."""
-        self.browser.open(f"{self.platform.installation.address}/plugin/streams")
+        self.browser.open(f"{self.address}/plugin/streams")
         self.browser.wait_for_text("3 streams")
         # on a busy machine a part may beat late by itself, which would show nothing
         wait_until(lambda: line not in self.browser.text(), REACHED_WITHIN_S, f"a page without {line!r} at first")
@@ -177,11 +167,7 @@ def test_a_stream_starts_and_works(screen: Screen) -> None:
 
 
 def test_an_idle_source_is_healthy(screen: Screen) -> None:
-    def is_idle() -> bool:
-        rows = screen.platform.api.call("GET", "/streams-page/api/fleet")["streams"]
-        return any(row["stream"] == "clicks" and row["health"]["rule"] == "idle" for row in rows)
-
-    wait_until(is_idle, 120, "an idle source")
+    wait_until(lambda: screen.platform.health()["rule"] == "idle", 120, "an idle source")
     screen.wait_for("clicks", "healthy")
 
 

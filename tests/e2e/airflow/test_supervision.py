@@ -311,12 +311,12 @@ def test_the_name_of_an_asset_that_another_dag_has_is_reported_until_it_refers_t
     orphans = "sessionizer.orphans"
     assert platform.wait_for_end(orphans, platform.run_now(orphans)) == "failed"
     assert late.task(orphans, platform.runs(orphans)[0]["dag_run_id"], "report_assets")["state"] == "failed"
-    assert rule_on_the_page(late) == "asset_taken"
+    assert late.health()["rule"] == "asset_taken"
     consumer.write_text(CONSUMER.format(asset='sessions_asset("late")'))
     platform.api.unpause("consumer")
     wait_until(lambda: bool(platform.runs("consumer")), 120, "an event that the stream's asset gives its consumer")
     assert platform.wait_for_end(orphans, platform.run_now(orphans)) == "success"
-    assert rule_on_the_page(late) == "working"
+    assert late.health()["rule"] == "working"
     platform.api.set_paused("consumer", paused=True)
     platform.run_now("late.stop")
     wait_until(lambda: not late.look().state.is_live, 60, "the end of its driver")
@@ -393,7 +393,7 @@ def test_a_paused_supervisor_makes_a_stream_degraded(platform: Platform) -> None
     platform.wait_for_driver()
     platform.api.set_paused(platform.dag, paused=True)
     try:
-        wait_until(lambda: rule_on_the_page(platform) == "paused", 10, "the page to say so")
+        wait_until(lambda: platform.health()["rule"] == "paused", 10, "the page to say so")
         platform.wait_for_end("sessionizer.orphans", platform.run_now("sessionizer.orphans"))
         assert known(PAUSE_FILE.of(platform.home).read()).paused
     finally:
@@ -446,11 +446,6 @@ def assert_stands_by(platform: Platform) -> None:
 def labels(platform: Platform) -> list[str]:
     listed = "/api/v2/dags/~/dagRuns/~/taskInstances?state=deferred"
     return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
-
-
-def rule_on_the_page(platform: Platform) -> str:
-    rows = platform.api.call("GET", "/streams-page/api/fleet")["streams"]
-    return next(str(row["health"]["rule"]) for row in rows if row["stream"] == platform.stream)
 
 
 def ended(platform: Platform) -> list[str]:

@@ -21,7 +21,7 @@ from sessionizer.inspection.damages import CheckpointDamage, Effect, RemedyStep,
 from sessionizer.inspection.inspect import Inspection, inspect
 from sessionizer.spark.state.restores.table_rows import count_store_rows
 from support.checkpoints.fabricated_checkpoints import Held, Way
-from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROCKSDB, ROWS_PER_FILE, Make, feed, made, run
+from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, ROWS_PER_FILE, Make, feed, made, run
 from support.expected.file_accesses import folder_digest, settled_digest
 
 FILES: Final = 2
@@ -61,7 +61,7 @@ def foreign(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
     for number in range(FILES):
         feed(root / "events", number)
     found = {}
-    for kind in QUERIES:
+    for kind in KINDS:
         with made(spark, Make()):
             run(spark, kind, root / "events", root / kind)
         found[kind] = Foreign(kind, root / kind)

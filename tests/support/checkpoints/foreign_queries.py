@@ -1,7 +1,7 @@
 """Stateful queries that are none of ours, as plain Spark runs them: the six kinds of state that it knows."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,44 +77,25 @@ def _events(spark: SparkSession, folder: Path) -> DataFrame:
     return files.withWatermark("ts", "30 seconds")
 
 
-def aggregation(spark: SparkSession, folder: Path) -> DataFrame:
-    return _events(spark, folder).groupBy(F.window("ts", "1 minute"), "k").count()
-
-
-def session_window(spark: SparkSession, folder: Path) -> DataFrame:
-    return _events(spark, folder).groupBy(F.session_window("ts", "20 seconds"), "k").count()
-
-
-def deduplication(spark: SparkSession, folder: Path) -> DataFrame:
-    return _events(spark, folder).dropDuplicatesWithinWatermark(["id"])
-
-
-def join(spark: SparkSession, folder: Path) -> DataFrame:
-    one, other = _events(spark, folder).alias("one"), _events(spark, folder).alias("other")
-    near = F.expr("one.k = other.k and one.ts between other.ts - interval 9 seconds and other.ts + interval 9 seconds")
-    return one.join(other, near)
-
-
-def limit(spark: SparkSession, folder: Path) -> DataFrame:
-    return _events(spark, folder).limit(3 * ROWS_PER_FILE)
-
-
-def transform_with_state(spark: SparkSession, folder: Path) -> DataFrame:
-    return (
-        _events(spark, folder)
-        .groupBy("k")
-        .transformWithStateInPandas(Counter(), "k string, count int", "append", "none")
-    )
-
-
-QUERIES: Final[Mapping[str, Callable[[SparkSession, Path], DataFrame]]] = {
-    "aggregation": aggregation,
-    "session_window": session_window,
-    "deduplication": deduplication,
-    "join": join,
-    "limit": limit,
-    "transform_with_state": transform_with_state,
-}
+def query_of(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
+    events = _events(spark, folder)
+    match kind:
+        case "aggregation":
+            found = events.groupBy(F.window("ts", "1 minute"), "k").count()
+        case "session_window":
+            found = events.groupBy(F.session_window("ts", "20 seconds"), "k").count()
+        case "deduplication":
+            found = events.dropDuplicatesWithinWatermark(["id"])
+        case "join":
+            near = "one.ts between other.ts - interval 9 seconds and other.ts + interval 9 seconds"
+            both = F.expr(f"one.k = other.k and {near}")
+            found = events.alias("one").join(_events(spark, folder).alias("other"), both)
+        case "limit":
+            found = events.limit(3 * ROWS_PER_FILE)
+        case _:
+            keyed = events.groupBy("k")
+            found = keyed.transformWithStateInPandas(Counter(), "k string, count int", "append", "none")
+    return found
 
 
 def made(spark: SparkSession, make: Make) -> AbstractContextManager[None]:
@@ -128,7 +109,7 @@ def run(spark: SparkSession, kind: str, folder: Path, checkpoint: Path) -> dict[
     def keep(rows: DataFrame, batch_id: int) -> None:
         emitted[batch_id] = sorted(str(row) for row in rows.collect())
 
-    run_to_end(QUERIES[kind](spark, folder), checkpoint, keep)
+    run_to_end(query_of(spark, kind, folder), checkpoint, keep)
     return emitted
 
 

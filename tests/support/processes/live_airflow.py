@@ -86,6 +86,11 @@ class Platform:
     def look(self) -> DriverStatus:
         return read_driver(self.home, epoch_ms())
 
+    def health(self) -> dict[str, Any]:
+        """The word on the stream, and its rule, on the page of the fleet."""
+        rows = self.api.call("GET", "/streams-page/api/fleet")["streams"]
+        return next(dict(row["health"]) for row in rows if row["stream"] == self.stream)
+
     def behave(self, how: str) -> None:
         (self.installation.platform_home / "behaviour").write_text(how)
 
