@@ -16,10 +16,6 @@ from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 from support.places import REPOSITORY, known
 
-READY_SECONDS = 180
-FIRST_SESSION_SECONDS = 180
-ENDING_SECONDS = 90
-
 
 class Demo:
     def __init__(self, root: Path) -> None:
@@ -58,13 +54,13 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 
 def test_a_new_user_sees_sessions_and_leaves_nothing_behind(demo: Demo, tmp_path: Path) -> None:
-    demo.wait_for("Airflow is ready", READY_SECONDS)
-    demo.wait_for("sessions have landed", FIRST_SESSION_SECONDS)
+    demo.wait_for("Airflow is ready", 180)
+    demo.wait_for("sessions have landed", 180)
     demo.wait_for("Ctrl-C ends", 5)
     query = known(re.search(r"^  (\S+python\S* -c .*)$", demo.printed(), re.MULTILINE))
     answer = subprocess.run(shlex.split(query[1]), capture_output=True, text=True, check=True).stdout
     assert "acme" in answer
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(ENDING_SECONDS) == 0, demo.printed()
+    assert demo.process.wait(90) == 0, demo.printed()
     assert "killing" not in demo.printed(), "something did not end by itself"
     assert left_behind(Installation(root=tmp_path / "demo")) == []

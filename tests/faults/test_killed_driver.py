@@ -116,7 +116,6 @@ def test_killed_time_and_again_before_anything_is_done(tmp_path: Path, data: str
     assert_as_defined(stage, files)
 
 
-FILES_OF_KILLED_EXECUTOR = 10
 CLUSTER = "local-cluster[2,1,1024]"
 """Two workers of one core and 1,024 MB each."""
 
@@ -124,7 +123,7 @@ CLUSTER = "local-cluster[2,1,1024]"
 @pytest.mark.long
 def test_the_stream_outlives_an_executor(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
-    files = write_click_files(stage.feed, FILES_OF_KILLED_EXECUTOR)
+    files = write_click_files(stage.feed, 10)
     with DriverProcess.start(stage, "a", master=CLUSTER) as driver:
         for _ in range(2):
             freeze_at(Moment.BATCH_RUNS, driver, stage)

@@ -235,12 +235,11 @@ def _write_long_pages(folder: Path) -> None:
 
 
 FILES = 12
-LEFT_BYTES = 48 * 1024
 
 
 @pytest.mark.usefixtures("tuned")
 @pytest.mark.long
-@pytest.mark.parametrize("left", [0, LEFT_BYTES])
+@pytest.mark.parametrize("left", [0, 48 * 1024])
 def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path, left: int) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(), home=small_disk)
     files = write_click_files(stage.feed, FILES)

@@ -17,8 +17,6 @@ from support.releases.environments import REFACTORING, release_with
 
 SEED_VARIABLE: Final = "ORDER_OF_TYPED_SEED"
 """A seed to draw the same commands again. A test run prints it."""
-ROUNDS_VARIABLE: Final = "ORDER_OF_TYPED_ROUNDS"
-ROUNDS: Final = 25
 
 
 @pytest.mark.long
@@ -37,7 +35,7 @@ def test_typed_in_any_order(tmp_path: Path) -> None:
     stream.bring(2)
     try:
         user.type("run", "clicks", "--until", "caught-up")
-        for number in range(int(os.environ.get(ROUNDS_VARIABLE) or ROUNDS)):
+        for number in range(int(os.environ.get("ORDER_OF_TYPED_ROUNDS") or 25)):
             log.warning("round %d: %s", number, draws.one())
             user.follow_operation()
             user.require_settled()

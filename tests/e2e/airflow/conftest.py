@@ -12,7 +12,6 @@ from sessionizer_demo.local_airflow.installation import Installation
 from support.places import REPOSITORY, SUPPORT
 from support.processes.live_airflow import PLAIN_SPEC, Platform, running_airflow
 
-SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")
 
 
@@ -30,7 +29,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     installation = Installation(
         root=root,
         settings={
-            "SESSIONIZER_APPLICATION": str(SCRIPTED_DRIVER),
+            "SESSIONIZER_APPLICATION": str(SUPPORT / "processes" / "scripted_driver.py"),
             "SESSIONIZER_STREAMS": str(specs),
             "SESSIONIZER_WATCH_LEASE": "15 seconds",
             "SESSIONIZER_LANDING_INTERVAL": "5 seconds",

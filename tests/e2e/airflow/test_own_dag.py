@@ -15,7 +15,6 @@ from support.processes.live_airflow import DRIVEN, Platform
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
 
 SETTINGS = DRIVEN
-EDIT = "rules: {gap_timeout: 3 hours}\n"
 EXAMPLE = REPOSITORY / "examples" / "dags" / "release_night.py"
 RELEASE_NIGHT = "release_night"
 BACK = """
@@ -58,7 +57,7 @@ def test_the_example_saves_upgrades_waits_and_reports(platform: Platform) -> Non
     platform.api.unpause(platform.dag)
     uid = platform.wait_for_driver(seconds=180)
     spec = Path(platform.installation.settings["SESSIONIZER_STREAMS"]) / "clicks.yaml"
-    spec.write_text(spec.read_text() + EDIT)
+    spec.write_text(spec.read_text() + "rules: {gap_timeout: 3 hours}\n")
     wait_until(lambda: {RELEASE_NIGHT, "put_back"} <= platform.api.dag_ids(), 60, "the own DAGs")
     form = ListForm(platform)
     known = {str(run["dag_run_id"]) for run in platform.runs(form.dag)}

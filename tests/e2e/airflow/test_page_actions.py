@@ -40,7 +40,6 @@ TABS = {"dag": "", "run": "/runs/{run}", "task": "/runs/{run}/tasks/supervise"}
 SIZES = ((375, 800), (768, 800), (1280, 900), (2560, 1400))
 LEAST_HEIGHT = 480
 """Of a tab, in CSS pixels. Where Airflow leaves it less, Airflow's panel around it scrolls."""
-OVERFLOW = "Math.max(0, e.scrollWidth - e.clientWidth)"
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +169,7 @@ def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: 
     assert user.browser.says("dialog .change button.primary", "e.disabled") == [True]
     for width, height in SIZES:
         user.browser.show_as(width, height)
-        assert user.browser.says("html, dialog", OVERFLOW)[-2:] == [0, 0], width
+        assert user.browser.says("html, dialog", "Math.max(0, e.scrollWidth - e.clientWidth)")[-2:] == [0, 0], width
         user.see(f"refused {width}")
     user.browser.show_as(1280, 900)
     user.click("dialog input[name=accept][value='mapping.payload.agent']")

@@ -45,10 +45,8 @@ SETTINGS = {
 }
 """For the fixture `platform`."""
 
-FIRST_BACKOFF_MS = 2_000
 NOTICED_SECONDS = 15.0
 RUNNING_AGAIN_SECONDS = 60.0
-STALE_SECONDS = 10.0
 STOPPED_SECONDS = 30.0
 SURVIVED_SECONDS = 240.0
 
@@ -255,7 +253,7 @@ def test_frozen_driver_is_replaced(platform: Platform) -> None:
     uid = other.wait_for_driver()
     lease = known(other.look().lease)
     freeze_driver(other)
-    other.wait_for_driver(other_than=uid, seconds=STALE_SECONDS + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
+    other.wait_for_driver(other_than=uid, seconds=10.0 + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
     assert not pathlib.Path(f"/proc/{lease.pid}").exists()
 
 
@@ -427,7 +425,7 @@ def mark_run(platform: Platform, run: str, state: str) -> None:
 
 def end_of_backoff(history: SupervisionRecord) -> int:
     """With the time that its end would take to be noticed."""
-    return history.last_failure_ms + (FIRST_BACKOFF_MS << (history.failures - 1)) + int(NOTICED_SECONDS * 1000)
+    return history.last_failure_ms + (2_000 << (history.failures - 1)) + int(NOTICED_SECONDS * 1000)
 
 
 def assert_stands_by(platform: Platform) -> None:

@@ -27,7 +27,6 @@ from support.places import REPOSITORY
 from support.streams.stage import Stage, clicks_spec
 
 POLICY = SupervisionPolicy(startup_grace_ms=90_000, first_backoff_ms=300)
-TOLD_SECONDS = 200.0
 LAKE = "lake"
 OLDER = """\
 import sys
@@ -124,7 +123,7 @@ def test_what_cannot_work_is_given_up_by_name_and_nothing_is_made(
         take_first(stage, tmp_path)
     supervisor = supervisor_of(stage)
     with pytest.raises(SupervisionEnded) as ended:
-        wait_until(lambda: not supervisor.settle(), TOLD_SECONDS, "the supervisor to give up")
+        wait_until(lambda: not supervisor.settle(), 200.0, "the supervisor to give up")
     assert set_up.says in ended.value.reason
     assert CAUSES[set_up.cause].remedy in ended.value.remedy
     assert stage.lineage is None

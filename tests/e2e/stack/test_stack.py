@@ -189,7 +189,6 @@ TOPIC, PARTITIONS = "clicks", 2
 STEP = 150
 """Rows between two steps."""
 ROWS = known_rows(7 * STEP)
-BEFORE_ALL_OF_IT = "before all of it"
 READ_WITHIN_S, ANSWERED_WITHIN_S = 600, 600
 
 
@@ -306,7 +305,7 @@ def test_a_killed_worker_costs_nothing(stacked: Stacked) -> None:
 
 
 def test_a_savepoint_is_restored_once_it_is_approved(stacked: Stacked) -> None:
-    run = stacked.form.ask("savepoint", why=BEFORE_ALL_OF_IT)
+    run = stacked.form.ask("savepoint", why="before all of it")
     assert stacked.form.wait_for_end(run) == "success", stacked.form.errors(run, "savepoint")
     (made,) = [each for each in list_savepoints(stacked.stage.stream_home.savepoints, epoch_ms()) if each.is_complete]
     left = stacked.stage.lineage

@@ -174,11 +174,8 @@ def test_a_client_gives_up(uri: str, variable: str, silent_address: str, monkeyp
     assert refused.value.path == uri
 
 
-_PADDING = 20_000
-
-
 def _document(number: int) -> dict[str, object]:
-    return {"first": number, "padding": "x" * (number % _PADDING), "last": number}
+    return {"first": number, "padding": "x" * (number % 20_000), "last": number}
 
 
 def _rewrite(path: Path, times: int | None) -> None:

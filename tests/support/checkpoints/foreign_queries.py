@@ -19,7 +19,6 @@ COLUMNS: Final = "k string, id string, ts timestamp"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 IN_FILES: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 FILE_MANAGER: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
-WITH_CHECKSUMS: Final = "org.apache.hadoop.fs.local.LocalFs"
 ROWS_PER_FILE: Final = 20
 
 
@@ -40,7 +39,7 @@ class Make:
             f"{state}.rocksdb.changelogCheckpointing.enabled": str(self.changelog).lower(),
             # Spark's own choice on a local disk, which is not ours
             "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
-            LOCAL_FILES: WITH_CHECKSUMS,
+            LOCAL_FILES: "org.apache.hadoop.fs.local.LocalFs",
             # snapshots come early, so that a few batches have one
             f"{state}.minDeltasForSnapshot": "2",
             "spark.sql.shuffle.partitions": str(self.shuffle),

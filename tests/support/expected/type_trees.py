@@ -17,14 +17,13 @@ LEAVES: dict[str, tuple[pa.DataType, Any]] = {
 WIDER = {"smallint": "int", "int": "bigint", "float": "double"}
 OTHER = {"string": "int", "boolean": "string", "double": "string", "bigint": "string"}
 JSON_NAMES = {"smallint": "short", "int": "integer", "bigint": "long"}
-NAMES = ("lat", "Lon", "cc", "tags", "user")
 Tree: TypeAlias = Any
 """A type: the name of a leaf, a dict of a struct's fields, ("array", element), or ("map", value)."""
 
 TREES = st.recursive(
     st.sampled_from(sorted(LEAVES)),
     lambda inner: (
-        st.dictionaries(st.sampled_from(NAMES), inner, min_size=1, max_size=3)
+        st.dictionaries(st.sampled_from(("lat", "Lon", "cc", "tags", "user")), inner, min_size=1, max_size=3)
         | st.tuples(st.just("array"), inner)
         | st.tuples(st.just("map"), inner)
     ),

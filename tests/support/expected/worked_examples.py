@@ -22,7 +22,6 @@ FAR_FROM_NOW_MS: Final = 10**6
 """The wall clock of the first batch, where the example does not say: ahead of all its events."""
 _FENCED: Final = re.compile(r"^```example\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EVENT: Final = re.compile(r"[a-z]\d*(?:@-?\d+)?(?:\[[^]]*\])?")
-_PLAIN_RULES: Final = "gap_timeout 30, watermark_delay 100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def read_examples(page: Path) -> list[Example]:
 
 class _Reading:
     def __init__(self, line: int) -> None:
-        self._example = Example(line, _rules(_PLAIN_RULES))
+        self._example = Example(line, _rules("gap_timeout 30, watermark_delay 100"))
         self._written: defaultdict[str, list[Event]] = defaultdict(list)
 
     def read(self, block: str) -> Example:

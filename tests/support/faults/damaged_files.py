@@ -50,7 +50,6 @@ from support.places import REPOSITORY, known, mounted
 from support.processes.fabricated_platform import Platform, beat
 from support.verbs.begun_restore import write_operation
 
-RELEASE: Final = REPOSITORY / "tests" / "golden" / "releases" / "0.2.0"
 SPOILED, WHOLE = "clicks", "visits"
 """The stream whose files are damaged, and one beside it."""
 
@@ -58,7 +57,7 @@ SPOILED, WHOLE = "clicks", "visits"
 def small_platform(root: Path) -> Platform:
     """Unpack the stream of a release, with the records that it would have under Airflow. Add a whole stream."""
     for kind in ("checkpoint", "native", "canonical"):
-        with tarfile.open(RELEASE / f"{kind}.tar.xz") as archive:
+        with tarfile.open(REPOSITORY / "tests" / "golden" / "releases" / "0.2.0" / f"{kind}.tar.xz") as archive:
             archive.extractall(root, filter="data")
     platform = Platform(root / "home", root / "streams")
     (root / "feed").mkdir()

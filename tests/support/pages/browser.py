@@ -22,8 +22,6 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
     "--no-first-run", "--remote-debugging-port=0", "--window-size=1400,1000",
 )  # fmt: skip
-ANSWER_SECONDS = 30.0
-NAVIGATED = "Inspected target navigated or closed"
 CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
 # a page of ours is in a frame of Airflow's
 PAGES = "[document, ...[...document.querySelectorAll('iframe')].map((e) => e.contentDocument).filter(Boolean)]"
@@ -135,9 +133,9 @@ class Browser:
         number = next(self._ids)
         self.connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            told = json.loads(self.connection.recv(timeout=ANSWER_SECONDS))
+            told = json.loads(self.connection.recv(timeout=30.0))
             if told.get("id") == number:
-                if told.get("error", {}).get("message") == NAVIGATED:
+                if told.get("error", {}).get("message") == "Inspected target navigated or closed":
                     return {}  # the answer was lost with the page that was asked
                 assert "error" not in told, told
                 result: dict[str, Any] = told["result"]

@@ -12,7 +12,6 @@ from typing import Any
 from support.processes.driver_process import JOBS, SPARK_SETTINGS, environment
 from support.streams.stage import Stage
 
-WITHIN_S = 400
 NOBODY = "thrift://127.0.0.1:9"
 """An address at which no metastore answers."""
 
@@ -79,7 +78,7 @@ class HiveMetastore:
         path = os.pathsep.join([str(JOBS), os.environ.get("PYTHONPATH", "")])
         ended = subprocess.run(
             [sys.executable, "-c", _SESSION, json.dumps(steps)], env=self._environment | {"PYTHONPATH": path},
-            cwd=self._root, capture_output=True, text=True, timeout=WITHIN_S, check=False,
+            cwd=self._root, capture_output=True, text=True, timeout=400, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr[-4_000:]
         (self._root / f"said-{time.monotonic_ns()}.log").write_text(ended.stderr)

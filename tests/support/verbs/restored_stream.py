@@ -29,7 +29,6 @@ from support.verbs.begun_restore import begun_restore, run_here
 
 FILES = 5
 SAVED_AFTER = 2
-OPERATION = "20261123T080000-abc123"
 WITHOUT_CANARY = Restore(canary=0)
 
 
@@ -83,7 +82,7 @@ class Restored:
         )
 
     def restore(
-        self, operation: str = OPERATION, exclude: Sequence[str] = (), command: Restore = WITHOUT_CANARY
+        self, operation: str = "20261123T080000-abc123", exclude: Sequence[str] = (), command: Restore = WITHOUT_CANARY
     ) -> OperationRecord:
         home, runner = self.stage.stream_home, self._runner(replace(command, exclude=tuple(exclude)))
         record = pending_operation(home)

@@ -130,7 +130,6 @@ SHORTER = clicks_spec(gap_timeout="5 seconds")
 DIVIDED = {**clicks_spec(), "key_groups": 6}
 ELSEWHERE = {**clicks_spec(), "source": {**clicks_spec()["source"], "path": "other"}}
 SAVEPOINT = "middle"
-_ON_CANARY = CanaryTerms(batches=1, goes_back=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,7 @@ def switch(scene: Scene) -> OperationRecord:
 def left_for_a_bad_one(scene: Scene) -> None:
     """Another lineage, of which its driver says that it is unfit, has read some files by a spec that is wrong."""
     scene.stage.write_spec({**SHORTER, "key_groups": DIVIDED["key_groups"]})
-    reseed(scene.spark, scene.stage, canary=_ON_CANARY)
+    reseed(scene.spark, scene.stage, canary=CanaryTerms(batches=1, goes_back=True))
     scene.read(BEFORE, LATER)
     scene.stage.write_spec(clicks_spec())
     canary = known(canary_of_active(scene.home))
