@@ -1,13 +1,11 @@
-"""Pure tests: none starts a process. And a real stream home on a real disk."""
+"""Pure tests: none starts a process."""
 
 from collections.abc import Generator
 from functools import cache
-from pathlib import Path
 
 import pytest
 from typer import testing
 
-from sessionizer.home.stream_home import StreamHome
 from support.fixtures.no_process import no_process
 
 # For each line that is typed, typer makes all commands anew: most of what a test of one takes.
@@ -25,10 +23,3 @@ def pytest_runtest_setup() -> Generator[None]:
 def pytest_runtest_call() -> Generator[None]:
     with no_process():
         return (yield)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> StreamHome:
-    stream = StreamHome.of(tmp_path, "clicks")
-    stream.prepare()
-    return stream
