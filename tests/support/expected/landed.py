@@ -86,7 +86,15 @@ def batches_of(
     timeout_changes: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
 ) -> list[Batch]:
     """What the micro-batches of a checkpoint brought, for the definition; arguments as of ``assert_as_defined``."""
-    return [_batch(batch, files, timeout_changes) for batch in logged]
+    found: list[Batch] = []
+    for batch in logged:
+        rows = [row for name in batch.files & files.keys() for row in files[name]]
+        punctuations = batch.files - files.keys()
+        changes = [item for name in punctuations for item in timeout_changes.get(name, {}).items()]
+        floor_ms = NEVER_MS if punctuations - timeout_changes.keys() else None
+        events = tuple(event_of(row.event) for row in rows if is_valid(row))
+        found.append(Batch(events, batch.at_ms, floor_ms, timeout_changes=dict(changes)))
+    return found
 
 
 def assert_landed(stage: Stage, batches: Iterable[Batch], rows: Iterable[Row]) -> None:
@@ -105,17 +113,6 @@ def _assert_same(table: str, expected: Rows, found: Rows) -> None:
 
 
 # As it must be
-
-
-def _batch(logged: MicroBatch, files: ClickFiles, timeout_changes: Mapping[str, Mapping[str, int]]) -> Batch:
-    rows = [row for name in logged.files & files.keys() for row in files[name]]
-    punctuations = logged.files - files.keys()
-    return Batch(
-        events=tuple(event_of(row.event) for row in rows if is_valid(row)),
-        arrived_at_ms=logged.at_ms,
-        floor_ms=NEVER_MS if punctuations - timeout_changes.keys() else None,
-        timeout_changes={client: ms for name in punctuations for client, ms in timeout_changes.get(name, {}).items()},
-    )
 
 
 def is_valid(row: Row) -> bool:
@@ -137,17 +134,14 @@ def event_of(click: ClickEvent) -> Event:
 
 def as_landed(outcome: Outcome, rows: Iterable[Row]) -> Landed:
     """An outcome, and what the guard refuses of ``rows``, as the tables show them."""
-    refused = Counter((QUARANTINE_REASONS[row.kind], _raw(row)) for row in rows if not is_valid(row))
+    bad = (row for row in rows if not is_valid(row))
+    refused = Counter((QUARANTINE_REASONS[row.kind], row.value.decode("utf-8", errors="replace")) for row in bad)
     conflicting = Counter(("conflicting_duplicate", event.event_id) for event in outcome.conflicting)
     return Landed(
         sessions=Counter(map(session_row, outcome.closed)),
         late=Counter(_late(event) for event in outcome.late),
         quarantine=refused + conflicting,
     )
-
-
-def _raw(row: Row) -> str:
-    return row.value.decode("utf-8", errors="replace")
 
 
 def session_row(session: Session) -> tuple[Any, ...]:
@@ -158,15 +152,8 @@ def session_row(session: Session) -> tuple[Any, ...]:
 
 
 def _late(event: Event) -> tuple[Any, ...]:
-    return (
-        event.key,
-        event.client,
-        event.event_time_ms,
-        event.event_id,
-        event.closes,
-        event.timeout_ms,
-        *event.payload,
-    )
+    facts = (event.key, event.client, event.event_time_ms, event.event_id, event.closes, event.timeout_ms)
+    return (*facts, *event.payload)
 
 
 # As it is

@@ -18,8 +18,6 @@ from support.processes.driver_process import DriverNeverDidThat, DriverProcess
 from support.streams.stage import Stage
 
 QUERY_STARTS = "query starts"
-LOOK_EVERY_S = 0.004
-"""Some moments are over in a few ms."""
 TABLES = ("sessions", "late_events", "quarantine")
 
 
@@ -57,7 +55,7 @@ def freeze_at(moment: Moment, driver: DriverProcess, stage: Stage) -> int:
     # what an earlier driver has left tells nothing about this one
     first_batch = max(1, progress(stage).begun + 1)
     while True:
-        driver.wait_for(lambda: _has_come(moment, progress(stage), first_batch), f"{moment}", every_s=LOOK_EVERY_S)
+        driver.wait_for(lambda: _has_come(moment, progress(stage), first_batch), f"{moment}", every_s=0.004)
         driver.freeze()
         caught = progress(stage)
         if driver.ended:
@@ -73,15 +71,10 @@ def _has_come(moment: Moment, now: Progress, first_batch: int) -> bool:
 
 def progress(stage: Stage) -> Progress:
     checkpoint = stage.checkpoint
-    begun = _newest(list_begun_batches(checkpoint))
+    begun = max(list_begun_batches(checkpoint), default=-1)
     written = tuple(_last_written(stage.table(table)) for table in TABLES)
     is_listed = read_last_offset(checkpoint, EVENTS) > (_read_by(checkpoint, begun) if begun >= 0 else -1)
-    return Progress(is_listed, begun, written, _newest(list_committed_batches(checkpoint)))
-
-
-def _newest(batches: set[int]) -> int:
-    """The highest, -1 for none."""
-    return max(batches, default=-1)
+    return Progress(is_listed, begun, written, max(list_committed_batches(checkpoint), default=-1))
 
 
 @cache

@@ -57,14 +57,8 @@ def event_of_record(record: Record) -> Plain:
     """An event as the key groups know it, without its timeout; 0 stands for no time of its own."""
     own_time = record[schema.TIE] if schema.TIE in record else record[schema.CLOCK]
     payload = (record.get(f"{schema.PAYLOAD}_{name}") for name in PAYLOAD_COLUMNS)
-    return (
-        record[schema.KEY],
-        record.get(schema.CLIENT),
-        own_time,
-        record[schema.EVENT_ID],
-        record[schema.CLOSES],
-        *payload,
-    )
+    identity = (record[schema.KEY], record.get(schema.CLIENT), own_time)
+    return (*identity, record[schema.EVENT_ID], record[schema.CLOSES], *payload)
 
 
 def event_of_oracle(event: Event) -> Plain:
