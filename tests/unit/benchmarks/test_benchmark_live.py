@@ -54,8 +54,9 @@ def test_the_lines_say_how_many_times_as_long_a_batch_took() -> None:
 
 
 def test_a_quantile_is_a_value_that_was_measured() -> None:
-    assert p95(range(1, 101)) == 95
-    assert quantile([(7.0, 1.0)], 0.95) == 7.0
+    assert (p95(range(1, 101)), quantile([(7.0, 1.0)], 0.95)) == (95, 7.0)
+    assert furthest_from_even([10, 10, 13]) == pytest.approx(2 / 11)
+    assert furthest_from_even([0, 0]) == 0
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.01, 100), (0.04, 100), (0.06, 300), (0.5, 300)])
@@ -113,11 +114,6 @@ def test_groups_are_spread_over_partitions_as_spark_does(partitions: int, most: 
     assert (len(found), sum(found.values()), max(found.values())) == (partitions, 16, most)
 
 
-def test_how_uneven_shares_are() -> None:
-    assert furthest_from_even([10, 10, 13]) == pytest.approx(2 / 11)
-    assert furthest_from_even([0, 0]) == 0
-
-
 def test_a_live_feed_has_so_many_events_a_second_once_it_has_filled() -> None:
     rng = np.random.default_rng(1)
     seconds = [events_of(rng, second, second * 1000) for second in range(1, 12)]
@@ -172,22 +168,15 @@ def test_a_ratio_is_taken_within_a_repetition() -> None:
     runs = workload_runs(RUNS, "large")
     assert ratios(runs[OURS], runs[SESSION_WINDOW], RATE) == pytest.approx([2.0, 2.5, 1.7])
     assert ratio(RUNS, "large", RATE, OURS, SESSION_WINDOW) == pytest.approx(2.0)
-
-
-def test_a_repetition_that_lacks_one_of_the_two_has_no_ratio() -> None:
-    assert ratios([run(OURS, 0, 10), run(OURS, 1, 10)], [run(PASS_THROUGH, 1, 20)], RATE) == [0.5]
+    assert ratios([run(OURS, 0, 10), run(OURS, 1, 10)], [run(PASS_THROUGH, 1, 20)], RATE) == [0.5], (
+        "one lacks the other"
+    )
     assert ratio(RUNS, "large", RATE, OURS, "per_user") is None
-
-
-def test_typical_is_the_median_of_what_is_there() -> None:
-    assert typical([run(OURS, 0, 1), run(OURS, 1, 9), {"contestant": OURS}, run(OURS, 2, 5)], RATE) == 5
+    assert typical([run(OURS, 0, 1), run(OURS, 1, 9), {"contestant": OURS}, run(OURS, 2, 5)], RATE) == 5, "the median"
     assert typical([], RATE) is None
     assert spread([run(OURS, 0, 4), run(OURS, 1, 2)], RATE) == (2, 4)
-
-
-def test_growth_compares_one_contestant_with_itself() -> None:
-    records = [run(OURS, 0, 100, "growth-100k"), run(OURS, 0, 80, "growth-1000k")]
-    assert growth_ratio(records, "batch_ms_mean", OURS, "growth-100k", "growth-1000k") == pytest.approx(1.25)
+    grown = [run(OURS, 0, 100, "growth-100k"), run(OURS, 0, 80, "growth-1000k")]
+    assert growth_ratio(grown, "batch_ms_mean", OURS, "growth-100k", "growth-1000k") == pytest.approx(1.25)
 
 
 @pytest.mark.parametrize(
@@ -203,28 +192,20 @@ def test_a_bound_is_met_when_reached(target: Target, figure: float, met: bool) -
     assert target.met(figure) is met
 
 
-def test_promises_say_what_was_not_measured() -> None:
+def test_promises_say_what_was_not_measured_and_what_was_missed() -> None:
     lines = promises(RUNS).splitlines()[2:]
     assert len(lines) == len(targets())
     assert lines[0].endswith("| ≥ 0.8 × | 0.83 × | met |")
     assert lines[1].endswith("| ≥ 1.5 × | 2.00 × | met |")
     assert all(line.endswith("| – | not measured |") for line in lines[2:])
-
-
-def test_a_missed_promise_stands_out() -> None:
     assert "**missed**" in promises([run(OURS, 0, 10), run(PASS_THROUGH, 0, 100)])
+    assert markdown(("a", "b"), [("1", "2")]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |"
 
 
 def test_document_has_a_row_for_each_contestant() -> None:
     machine = {"processor": "A", "cores": 2, "memory_gib": 8, "system": "Linux"}
-    results = {
-        "quick": False,
-        "taken_at": "today",
-        "revision": "abc",
-        "machine": machine,
-        "workloads": {"large": LARGE.title},
-    }
-    text = document({**results, "runs": RUNS})
+    taken = {"quick": False, "taken_at": "today", "revision": "abc", "machine": machine}
+    text = document({**taken, "workloads": {"large": LARGE.title}, "runs": RUNS})
     assert f"## {LARGE.title}" in text
     assert "| ours | 100 | 50 – 102 | 50 | – |" in text
     assert "| pass through | 120 | 60 – 125 | 60 | 0.83 × (0.80 – 0.85) |" in text
@@ -248,10 +229,6 @@ def test_summary_names_the_ratios_so_far() -> None:
     assert summary(RUNS[:3], "large") == (
         "ours 100, pass_through 125, session_window 50, ours/pass_through 0.80, ours/session_window 2.00"
     )
-
-
-def test_markdown_aligns_figures() -> None:
-    assert markdown(("a", "b"), [("1", "2")]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |"
 
 
 FILES = 36

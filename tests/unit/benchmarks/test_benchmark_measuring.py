@@ -44,12 +44,9 @@ UPDATES = [
 ]
 
 
-def test_steady_rate_runs_from_the_end_of_the_last_uncounted_batch() -> None:
+def test_a_rate_runs_from_the_end_of_the_last_uncounted_batch_or_the_start_of_the_first() -> None:
     # 200 events from second 5.0 to second 8.5: the pause before batch 1 counts
     assert rate(parse_batches(UPDATES)[:3], skip=1) == pytest.approx(200 / 3.5)
-
-
-def test_rate_from_cold_runs_from_the_start_of_the_first_batch() -> None:
     assert rate(parse_batches(UPDATES)[:3], skip=0) == pytest.approx(300 / 8.5)
 
 
@@ -58,26 +55,17 @@ def test_first_batch_is_never_steady_and_a_batch_without_data_is_no_batch() -> N
     assert found["batch_ms"] == [1000, 2000]
     assert found["batch_ms_mean"] == 1500
     assert found["phases_ms"] == {"addBatch": 1490, "triggerExecution": 1500}
-
-
-def test_idle_progress_is_not_a_batch() -> None:
     idle = {**progress(2, 9, 5, 0), "durationMs": {"latestOffset": 1, "triggerExecution": 5}}
-    assert [batch["id"] for batch in parse_batches([*UPDATES[:2], idle])] == [0, 1]
+    assert [batch["id"] for batch in parse_batches([*UPDATES[:2], idle])] == [0, 1], "nor is progress without a batch"
 
 
 def test_written_bytes_survive_deletion_and_count_growth_and_replacement() -> None:
     written = WrittenBytes()
-    written.look([SeenFile("a", 1, 10), SeenFile("b", 2, 5)])
+    for _ in range(3):
+        written.look([SeenFile("a", 1, 10), SeenFile("b", 2, 5)])
     written.look([SeenFile("a", 1, 12)])
     written.look([SeenFile("a", 3, 7)])
     assert written.total == 10 + 5 + 2 + 7
-
-
-def test_written_bytes_see_a_file_once() -> None:
-    written = WrittenBytes()
-    for _ in range(3):
-        written.look([SeenFile("a", 1, 10)])
-    assert written.total == 10
 
 
 def test_temporary_files_are_left_out(tmp_path: Path) -> None:
@@ -85,20 +73,11 @@ def test_temporary_files_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "state" / "1.delta").write_bytes(b"123")
     (tmp_path / "state" / ".2.delta.tmp").write_bytes(b"12345")
     assert [(file.path, file.size) for file in files_below(tmp_path)] == [(f"{tmp_path}/state/1.delta", 3)]
-
-
-def test_nothing_is_written_before_the_checkpoint_exists(tmp_path: Path) -> None:
-    assert list(files_below(tmp_path / "nowhere")) == []
+    assert list(files_below(tmp_path / "nowhere")) == [], "before the checkpoint exists"
 
 
 def test_a_tree_is_a_process_and_all_below_it() -> None:
-    processes = [
-        Process(1, 0, 0, 0),
-        Process(5, 2, 0, 0),
-        Process(2, 1, 0, 0),
-        Process(9, 1, 0, 0),
-        Process(6, 5, 0, 0),
-    ]
+    processes = [Process(pid, parent, 0, 0) for pid, parent in ((1, 0), (5, 2), (2, 1), (9, 1), (6, 5))]
     assert {process.pid for process in descendants(2, processes)} == {2, 5, 6}
 
 
@@ -160,19 +139,12 @@ def test_batches_are_equal_and_files_in_order_of_time(tmp_path: Path) -> None:
     assert data.uncounted == 1
 
 
-def test_the_same_description_gives_the_same_events(tmp_path: Path) -> None:
-    assert rows(stored(SMALL, tmp_path / "a")).equals(rows(stored(SMALL, tmp_path / "b")))
-
-
-def test_another_description_has_another_place() -> None:
+def test_the_same_description_gives_the_same_events_and_makes_them_once(tmp_path: Path) -> None:
+    first = stored(SMALL, tmp_path / "a")
+    assert rows(first).equals(rows(stored(SMALL, tmp_path / "b")))
     assert replace(SMALL, seed=2).folder_name != SMALL.folder_name
-
-
-def test_what_is_cached_is_not_made_again(tmp_path: Path) -> None:
-    (file, *_) = stored(SMALL, tmp_path).files.iterdir()
-    inode = file.stat().st_ino
-    stored(SMALL, tmp_path)
-    assert file.stat().st_ino == inode
+    made = {file.name: file.stat().st_ino for file in first.files.iterdir()}
+    assert {file.name: file.stat().st_ino for file in stored(SMALL, tmp_path / "a").files.iterdir()} == made
 
 
 def test_measured_batches_do_not_depend_on_the_background(tmp_path: Path) -> None:
@@ -225,11 +197,7 @@ def test_texts_are_of_the_length_they_should_be() -> None:
 def test_contestants_take_turns() -> None:
     order = [(turn.contestant, turn.repetition) for turn in turns((growth(1000),), Choices(repetitions=2))]
     assert order == [(name, number) for number in (0, 1) for name in ("ours", "session_window", "ours_plain")]
-
-
-def test_workloads_have_names_of_their_own() -> None:
-    names = [workload.name for workload in full()]
-    assert len(set(names)) == len(names) == 4 + len(GROWTH_LEVELS)
+    assert len({workload.name for workload in full()}) == len(full()) == 4 + len(GROWTH_LEVELS)
 
 
 def test_a_race_survives_json(tmp_path: Path) -> None:

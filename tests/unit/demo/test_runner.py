@@ -40,10 +40,17 @@ def lines_of(folder: Path) -> list[bytes]:
 
 
 def test_the_files_hold_every_row_in_order_and_nothing_else(tmp_path: Path) -> None:
-    tally = run_feed(options(tmp_path))
+    seen: list[int] = []
+
+    def note(tally: Tally) -> None:
+        seen.append(tally.rows)
+        assert len(lines_of(tmp_path)) == tally.rows, "progress is told after each tick"
+
+    tally = run_feed(options(tmp_path), on_tick=note)
     assert lines_of(tmp_path) == [row.value for row in generate_within(SCENARIO, BOUNDS)]
     assert tally.rows == 2_000
     assert visible_files(tmp_path) == sorted(tmp_path.iterdir())
+    assert len(seen) == len(visible_files(tmp_path))
 
 
 def test_a_file_is_complete_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,23 +80,6 @@ def test_the_tally_is_the_ground_truth(tmp_path: Path) -> None:
     assert json.loads(json.dumps(tally.as_dict()))["rows"] == 2_000
 
 
-def test_progress_is_told_after_each_tick(tmp_path: Path) -> None:
-    seen: list[int] = []
-
-    def note(tally: Tally) -> None:
-        seen.append(tally.rows)
-        assert len(lines_of(tmp_path)) == tally.rows
-
-    run_feed(options(tmp_path), on_tick=note)
-    assert len(seen) == len(visible_files(tmp_path))
-
-
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UnwritablePath):
-        run_feed(options(tmp_path / "file" / "folder"))
-
-
 APP = typer.Typer()
 APP.command()(feed)
 
@@ -105,12 +95,15 @@ def test_a_fault_that_is_none_is_refused(entry: str) -> None:
         fault_rates([entry], clean=False)
 
 
-def test_a_target_needs_its_place() -> None:
+def test_a_target_needs_its_place(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"feed\.path"):
         choose_target(Target.FOLDER, None, None, "clicks")
     with pytest.raises(InvalidSpec, match=r"feed\.bootstrap_servers"):
         choose_target(Target.KAFKA, None, None, "clicks")
     assert choose_target(Target.KAFKA, None, "h:1", "clicks") == KafkaTarget("h:1", "clicks")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UnwritablePath):
+        run_feed(options(tmp_path / "file" / "folder"))
 
 
 def test_a_feed_at_once_is_in_the_past_and_ends_with_its_ground_truth(tmp_path: Path) -> None:

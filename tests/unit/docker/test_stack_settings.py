@@ -37,10 +37,6 @@ def problems(text: str) -> list[str]:
     return found
 
 
-def test_the_example_is_right() -> None:
-    assert problems(EXAMPLE) == []
-
-
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -57,6 +53,7 @@ def test_a_wrong_value_is_named(line: str, named: str) -> None:
 
 
 def test_a_name_that_nothing_reads_and_one_that_is_missing_are_told() -> None:
+    assert problems(EXAMPLE) == []
     found = problems(EXAMPLE.replace("AIRFLOW_PORT=", "AIRFLOW_PROT="))
     assert [line.split(" ")[0] for line in found] == ["line", "AIRFLOW_PORT"]
 
@@ -81,17 +78,13 @@ def test_the_stack_names_each_setting_and_secret_that_there_is() -> None:
     assert used == set(PREPARE["SECRETS"])
 
 
-def test_every_long_lived_part_has_a_health_check_and_no_port_is_open_to_others() -> None:
+def test_every_long_lived_part_has_a_health_check_and_none_may_take_the_machine_or_open_a_port() -> None:
     services = {**compose(METRICS)["services"], **compose("compose.yaml")["services"]}
     assert "prometheus" in services
     assert {name for name, each in services.items() if each["healthcheck"].get("disable")} == {"airflow-init"}
     ports = [port for each in services.values() for port in each.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
-
-
-def test_no_part_may_take_the_machine() -> None:
-    services = compose("compose.yaml")["services"] | {"prometheus": compose(METRICS)["services"]["prometheus"]}
     for name, each in services.items():
         assert each["security_opt"] == ["no-new-privileges:true"], name
         assert each["mem_limit"], name
@@ -112,6 +105,8 @@ def test_metrics_add_prometheus_and_variables_of_airflow_alone() -> None:
     drivers = senders.pop("scheduler")
     assert drivers == {"environment": {**otlp, "SPARK_UI_ENABLED": "true"}}
     assert senders == {name: {"environment": otlp} for name in ("api-server", "dag-processor", "triggerer")}
+    assert re.search(r"^spark.ui.enabled +\$\{env:SPARK_UI_ENABLED\}$", SPARK_DEFAULTS, re.MULTILINE)
+    assert "SPARK_UI_ENABLED=false" in stages()["runtime"], "a driver has a UI only for Prometheus"
 
 
 def test_prometheus_reads_the_drivers_where_the_stack_has_them() -> None:
@@ -126,11 +121,6 @@ def test_prometheus_reads_the_drivers_where_the_stack_has_them() -> None:
     assert [given[f"./prometheus/{name}"] for name in configuration["rule_files"]] == ["/tmp/rules.yaml"]  # noqa: S108
     (targets,) = [each["targets"] for job in configuration["scrape_configs"] for each in job["static_configs"]]
     assert all(target.startswith("localhost:") for target in targets)
-
-
-def test_the_driver_has_a_ui_only_for_prometheus() -> None:
-    assert re.search(r"^spark.ui.enabled +\$\{env:SPARK_UI_ENABLED\}$", SPARK_DEFAULTS, re.MULTILINE)
-    assert "SPARK_UI_ENABLED=false" in stages()["runtime"]
 
 
 def test_the_stream_of_the_stack_is_that_of_the_demo_but_for_its_source() -> None:
@@ -174,9 +164,8 @@ def test_the_images_have_the_versions_that_the_tests_run_with() -> None:
         dict(re.findall(r"^([\w.-]+(?:\[[\w,-]+\])?)==(\S+)", (folder / "requirements.lock").read_text(), re.MULTILINE))
         for folder in (DOCKER, REPOSITORY)
     )
-    assert {name: ours[name] for name in pinned if name in ours} == {
-        name: pinned[name] for name in pinned if name in ours
-    }
+    common = pinned.keys() & ours.keys()
+    assert {name: ours[name] for name in common} == {name: pinned[name] for name in common}
     assert {"apache-airflow-providers-fab", "pyspark", "deltalake"} <= set(pinned)
 
 
@@ -207,19 +196,14 @@ def test_grafana_knows_every_field_of_the_board() -> None:
     assert lost(board, json.loads(JSONEncoder().encode(Dashboard.from_json(board)))) == [".panels[0].titel"]
 
 
-def test_every_query_is_over_metrics_that_exist() -> None:
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    rules = [rule["expr"] for group in groups for rule in group["rules"]]
+def test_every_query_is_over_metrics_that_exist_and_every_alert_says_what_to_do() -> None:
+    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     queries = board_queries(json.loads(BOARD.read_text()))
     assert len(queries) == 14
-    named = {name for query in (*rules, *queries) for name in re.findall(r"\b(?:airflow|spark)_\w+", query)}
-    assert named <= OF_AIRFLOW | OF_SPARK
-    assert named >= OF_SPARK
-
-
-def test_every_alert_says_what_to_do() -> None:
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    expressions = [*(rule["expr"] for rule in rules), *queries]
+    named = {name for query in expressions for name in re.findall(r"\b(?:airflow|spark)_\w+", query)}
+    assert OF_SPARK <= named <= OF_AIRFLOW | OF_SPARK
+    alerts = [rule for rule in rules if "alert" in rule]
     assert {rule["alert"] for rule in alerts} == {"StreamUnwatched", "StreamDown", "StreamDegraded", "StreamLagging"}
     assert all(set(rule["annotations"]) == {"summary", "what_to_do"} for rule in alerts)
 
@@ -240,10 +224,6 @@ def one(kind: str) -> dict[str, Any]:
 def spark_settings() -> dict[str, str]:
     lines = one("ConfigMap")["data"]["spark-defaults.conf"].splitlines()
     return dict(line.split(maxsplit=1) for line in lines)
-
-
-def test_the_values_are_short() -> None:
-    assert len((DOCKER / "helm-values.yaml").read_text().splitlines()) <= 40
 
 
 def test_drivers_are_sent_as_pods_into_the_namespace_of_the_manifest() -> None:
@@ -303,12 +283,12 @@ def test_the_roots_are_stores_that_need_no_folder_in_common(tmp_path: Any) -> No
 def test_driver_and_executors_get_the_secrets_that_airflow_has() -> None:
     airflow = {each["envName"]: f"{each['secretName']}:{each['secretKey']}" for each in VALUES["secret"]}
     for part in ("driver", "executor"):
-        prefix = f"spark.kubernetes.{part}.secretKeyRef."
-        assert {
-            name.removeprefix(prefix): value for name, value in spark_settings().items() if name.startswith(prefix)
-        } == airflow
+        prefix, settings = f"spark.kubernetes.{part}.secretKeyRef.", spark_settings()
+        ours = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+        assert ours == airflow
 
 
-def test_the_images_are_of_one_release() -> None:
+def test_the_images_are_of_one_release_and_the_values_are_short() -> None:
     (driver,) = re.findall(r":([\d.]+)$", spark_settings()["spark.kubernetes.container.image"])
     assert VALUES["images"]["airflow"]["tag"] == driver
+    assert len((DOCKER / "helm-values.yaml").read_text().splitlines()) <= 40

@@ -43,6 +43,16 @@ CAUSED_LATE = (
 POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired"
 
 
+STATE = "Caused by: java.lang.IllegalStateException"
+WORDS = "java.lang.OutOfMemoryError: Java heap space"
+
+
+def died_of(message: str, stack: str = "", memory: str | None = None) -> QueryInterrupted | QueryFailed:
+    died = classify_failure("clicks", Captured(message, stack), lambda: memory)
+    assert isinstance(died, QueryInterrupted | QueryFailed)
+    return died
+
+
 @pytest.mark.parametrize(
     ("message", "stack", "cause"),
     [
@@ -61,32 +71,32 @@ POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of
     ],
 )
 def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, cause: str) -> None:
-    died = classify_failure("clicks", Captured(message, stack))
-    assert isinstance(died, QueryInterrupted)
-    assert died.cause == cause
+    died = died_of(message, stack)
+    assert (type(died), died.cause) == (QueryInterrupted, cause)
+
+
+@pytest.mark.parametrize(
+    ("message", "stack", "cause"),
+    [
+        ("CheckpointInfo length: 0", STATE, "state_not_at_head"),
+        (NOT_READ, STATE, "bad_data"),
+        ("[KAFKA_DATA_LOSS]", STATE, "source_data_loss"),
+        ("[DELTA_MISSING_FILES_UNEXPECTED_VERSION] Delta stream cannot resume", STATE, "source_data_loss"),
+        ("[KAFKA_DATA_LOSS]", POLLED, "source_data_loss"),
+    ],
+)
+def test_without_such_a_reason_it_would_happen_again(message: str, stack: str, cause: str) -> None:
+    """Events that are gone stay gone when a broker is away too, or the JVM has no memory."""
+    for memory in (None, WORDS) if message.startswith("[KAFKA") else (None,):
+        died = died_of(message, stack, memory)
+        assert (type(died), died.cause) == (QueryFailed, cause)
 
 
 def test_errors_that_are_each_others_cause_are_read_once() -> None:
     outer, inner = Captured("no folder"), Captured(NOT_COMMITTED, FULL)
     outer.__cause__, inner.__context__ = inner, outer
     died = classify_failure("clicks", outer)
-    assert isinstance(died, QueryInterrupted)
-    assert died.cause == "disk_full"
-
-
-@pytest.mark.parametrize(
-    ("message", "cause"),
-    [
-        ("CheckpointInfo length: 0", "state_not_at_head"),
-        (NOT_READ, "bad_data"),
-        ("[KAFKA_DATA_LOSS]", "source_data_loss"),
-        ("[DELTA_MISSING_FILES_UNEXPECTED_VERSION] Delta stream cannot resume from version 1", "source_data_loss"),
-    ],
-)
-def test_without_such_a_reason_it_would_happen_again(message: str, cause: str) -> None:
-    died = classify_failure("clicks", Captured(message, "Caused by: java.lang.IllegalStateException"))
-    assert isinstance(died, QueryFailed)
-    assert died.cause == cause
+    assert (type(died), getattr(died, "cause", None)) == (QueryInterrupted, "disk_full")
 
 
 def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
@@ -100,20 +110,13 @@ def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
     assert not is_worker_late(Captured("An error occurred", AWAY))
 
 
-def test_events_that_are_gone_stay_gone_when_a_broker_is_away_too() -> None:
-    assert isinstance(classify_failure("clicks", Captured("[KAFKA_DATA_LOSS]", POLLED)), QueryFailed)
-
-
 def test_a_cause_of_pythons_own_counts_too() -> None:
     error = RuntimeError("the batch could not be written")
     assert isinstance(store_failure(error, "/lake", "the table", "so"), UnwritablePath)
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
     assert isinstance(store_failure(error, "/lake", "the table", "so"), DiskFull)
-
-
-def test_a_store_that_is_away_is_waited_for() -> None:
-    error = Captured("An error occurred while calling o1.execute", AWAY)
-    assert isinstance(store_failure(error, "hdfs://namenode/lake", "the table", "so"), StoreUnreachable)
+    away = Captured("An error occurred while calling o1.execute", AWAY)
+    assert isinstance(store_failure(away, "hdfs://namenode/lake", "the table", "so"), StoreUnreachable)
 
 
 BELOW_PYTHON = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
@@ -140,16 +143,10 @@ LOST = "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occu
     ],
 )
 def test_the_first_line_says_what_failed_below_the_writing_of_a_batch(said: str, cause: str, line: str) -> None:
-    died = classify_failure("clicks", Captured(BELOW_PYTHON.format(said=said)))
-    assert isinstance(died, QueryFailed | QueryInterrupted)
-    assert died.cause == cause
-    assert died.detail.splitlines()[0] == line
-
-
-def test_a_line_that_comes_first_is_not_repeated() -> None:
-    died = classify_failure("clicks", Captured(f"{NOT_READ}\nCaused by: {NOT_READ}"))
-    assert isinstance(died, QueryFailed)
-    assert died.detail.startswith(f"Captured: {NOT_READ}\nCaused by")
+    died = died_of(BELOW_PYTHON.format(said=said))
+    assert (died.cause, died.detail.splitlines()[0]) == (cause, line)
+    repeated = died_of(f"{NOT_READ}\nCaused by: {NOT_READ}").detail
+    assert repeated.startswith(f"Captured: {NOT_READ}\nCaused by"), "a line that comes first is not repeated"
 
 
 WORDS = "java.lang.OutOfMemoryError: Java heap space"
@@ -159,17 +156,10 @@ FELL_OVER = 'Cannot invoke "DAGScheduler.cleanupQueryJobs(long)" because "SparkC
 
 @pytest.mark.parametrize("message", [SHUT_DOWN, FELL_OVER, "Py4JNetworkError: Answer from Java side is empty"])
 def test_a_jvm_that_had_no_memory_left_is_no_lost_executor(message: str) -> None:
-    died = classify_failure("clicks", Captured(message), lambda: WORDS)
-    assert isinstance(died, QueryInterrupted)
-    assert died.cause == "memory"
+    died = died_of(message, memory=WORDS)
+    assert (type(died), died.cause) == (QueryInterrupted, "memory")
     assert WORDS in died.detail
     assert message in died.detail
-
-
-def test_what_is_certain_is_not_put_down_to_memory() -> None:
-    died = classify_failure("clicks", Captured("[KAFKA_DATA_LOSS]"), lambda: WORDS)
-    assert isinstance(died, QueryFailed)
-    assert died.cause == "source_data_loss"
 
 
 @pytest.mark.parametrize("conflict", CONFLICTS)
@@ -215,10 +205,7 @@ def test_of_any_other_file_the_causes_below_or_the_line_that_names_it() -> None:
     assert cause_in_one_line(NAMED) == NAMED
     mismatch = NAMED.replace("NO_HINT", "PARQUET_COLUMN_DATA_TYPE_MISMATCH")
     assert cause_in_one_line(said("column: [a]").replace(NAMED, mismatch)) == mismatch
-
-
-def test_nothing_of_an_error_that_is_of_no_file() -> None:
-    assert cause_in_one_line("No space left on device") is None
+    assert cause_in_one_line("No space left on device") is None, "it is of no file"
 
 
 KNOWN = re.compile(re.search(r"^appender\.stderr\.filter\.known\.regex = (.*)$", LOGGING.read_text(), re.MULTILINE)[1])  # type: ignore[index]
@@ -261,19 +248,17 @@ def test_what_tells_of_a_failure_is_not(message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [f"Terminating due to {WORDS}", f'Exception in thread "Spark Context Cleaner" {WORDS}', WORDS]
+    ("line", "found"),
+    [
+        *((line, WORDS) for line in (f"Terminating due to {WORDS}", f'Exception in thread "Cleaner" {WORDS}', WORDS)),
+        (f"WARN TaskSetManager: Lost task 0.0 in stage 3.0 (TID 3) (worker-3 executor 1): {WORDS}", None),
+    ],
 )
-def test_the_jvm_says_it_at_the_beginning_of_a_line(tmp_path: Path, line: str) -> None:
+def test_the_jvm_says_at_the_beginning_of_a_line_that_it_has_no_memory(
+    tmp_path: Path, line: str, found: str | None
+) -> None:
+    """That of an executor is another matter."""
     log = tmp_path / "driver.log"
+    assert find_memory_message(log) is None, "it is not there"
     log.write_text(f"batch 7\n{'.' * LAST_BYTES}\n{line}\n\tat java.base/java.nio.HeapByteBuffer.<init>\n")
-    assert find_memory_message(log) == WORDS
-
-
-def test_an_executors_memory_is_another_matter(tmp_path: Path) -> None:
-    log = tmp_path / "driver.log"
-    log.write_text(f"WARN TaskSetManager: Lost task 0.0 in stage 3.0 (TID 3) (worker-3 executor 1): {WORDS}\n")
-    assert find_memory_message(log) is None
-
-
-def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
-    assert find_memory_message(tmp_path / "driver.log") is None
+    assert find_memory_message(log) == found

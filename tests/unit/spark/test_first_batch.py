@@ -29,7 +29,7 @@ from sessionizer.spark.ingest.topics import ASKED, ask_until_settled, kafka_sett
 from sessionizer.spark.internals.kafka_admin import Fault, Topic
 from sessionizer.spark.query.processor import GroupShare
 from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
-from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows_of, event_table, row_of, session_rows
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, Log, logs
@@ -109,30 +109,30 @@ def kafka(**options: str) -> KafkaSource:
     return KafkaSource(format="kafka", bootstrap_servers="b:1", topic="t", encoding="text", options=options)
 
 
-@pytest.mark.parametrize("encoding", ["json", "csv", "text"])
-def test_files_of_text_are_limited_by_their_bytes(encoding: str) -> None:
-    assert batch_limits(files(encoding)) == {"maxBytesPerTrigger": str(TEXT_BYTES)}
+DELTA = DeltaSource(format="delta", path="t")
 
 
-def test_compressed_files_hold_more_events_in_a_byte() -> None:
-    assert batch_limits(files("parquet")) == {"maxBytesPerTrigger": str(COMPRESSED_BYTES)}
-    assert batch_limits(DeltaSource(format="delta", path="t")) == {"maxBytesPerTrigger": str(COMPRESSED_BYTES)}
-
-
-def test_kafka_is_limited_by_its_records() -> None:
-    assert batch_limits(kafka()) == {"maxOffsetsPerTrigger": str(RECORDS)}
+@pytest.mark.parametrize(
+    ("source", "limits"),
+    [
+        *((files(encoding), {"maxBytesPerTrigger": str(TEXT_BYTES)}) for encoding in ("json", "csv", "text")),
+        *((source, {"maxBytesPerTrigger": str(COMPRESSED_BYTES)}) for source in (files("parquet"), DELTA)),
+        (kafka(), {"maxOffsetsPerTrigger": str(RECORDS)}),
+        (SocketSource(format="socket", host="h", port=1), {}),
+    ],
+    ids=["json", "csv", "text", "parquet", "delta", "kafka", "socket"],
+)
+def test_a_batch_is_limited_by_its_bytes_or_records(source: Source, limits: dict[str, str]) -> None:
+    """Compressed files hold more events in a byte."""
+    assert batch_limits(source) == limits
 
 
 @pytest.mark.parametrize("option", ["maxFilesPerTrigger", "maxbytespertrigger"])
 def test_a_limit_of_the_spec_is_the_only_one(option: str) -> None:
     """Spark refuses a file source with two."""
-    assert batch_limits(files("json", **{option: "10"})) == {}
-    assert batch_limits(DeltaSource(format="delta", path="t", options={option: "10"})) == {}
-    assert batch_limits(kafka(maxOffsetsPerTrigger="10")) == {}
-
-
-def test_a_socket_has_no_limit() -> None:
-    assert batch_limits(SocketSource(format="socket", host="h", port=1)) == {}
+    limited = DELTA.model_copy(update={"options": {option: "10"}})
+    for source in (files("json", **{option: "10"}), limited, kafka(maxOffsetsPerTrigger="10")):
+        assert batch_limits(source) == {}
 
 
 NOW = 1_790_000_000_000
@@ -143,16 +143,13 @@ def test_positions_are_those_of_the_progress() -> None:
     found = positions('{"my-clicks":{"1":20,"0":5}}', '{"my-clicks":{"0":9,"1":20}}')
     assert [(each.name, each.offset, each.newest) for each in found] == [("my-clicks-0", 5, 9), ("my-clicks-1", 20, 20)]
     assert count_unread(found) == {"my-clicks-0": 4, "my-clicks-1": 0}
+    (new,) = positions('{"c":{"0":5}}', "null")
+    assert (new.behind, count_unread((new,))) == (None, {}), "it has no newest offset yet"
 
 
 @pytest.mark.parametrize("ends", ['{"logOffset":3}', "null", "None", "", "7", '{"reservoirVersion":{"a":"x"}}', "[]"])
 def test_another_source_has_no_positions(ends: str) -> None:
     assert positions(ends, ends) == ()
-
-
-def test_a_partition_that_is_new_has_no_newest_offset_yet() -> None:
-    (found,) = positions('{"c":{"0":5}}', "null")
-    assert (found.behind, count_unread((found,))) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -190,21 +187,15 @@ def timeouts(said_at_ms: int, **changes: int) -> bytes:
     return json.dumps({"timeouts": told, "said_at_ms": said_at_ms}).encode()
 
 
-def test_of_several_changes_the_last_said_holds() -> None:
+def test_of_several_changes_the_last_said_holds_and_of_several_floors_the_highest() -> None:
     said = (timeouts(1, acme=60, globex=7), timeouts(2, acme=10), timeouts(3, acme=30), json.dumps({}).encode())
-    for order in permutations(said):
+    floors = (b'{"floor_ms": 5}', b'{"floor_ms": 9}', b'{"floor_ms": null}')
+    for order in (*permutations(said), *permutations(floors)):
         share = GroupShare()
         for blob in order:
             share.take(rows.PUNCTUATION, blob)
-        assert share.changed_timeouts == {"acme": 30, "globex": 7}
-
-
-def test_of_several_floors_the_highest_holds() -> None:
-    for order in permutations((b'{"floor_ms": 5}', b'{"floor_ms": 9}', b'{"floor_ms": null}')):
-        share = GroupShare()
-        for blob in order:
-            share.take(rows.PUNCTUATION, blob)
-        assert share.floor_ms == 9
+        wanted = ({}, 9) if order[0] in floors else ({"acme": 30, "globex": 7}, 0)
+        assert (share.changed_timeouts, share.floor_ms) == wanted
 
 
 THERE = Topic("A", readable=True)
@@ -215,10 +206,6 @@ SHUT = Fault("TopicAuthorizationException", "Topic authorization failed.")
 def source(**fields: object) -> KafkaSource:
     given = {"format": "kafka", "bootstrap_servers": "b:1", "topic": "a,b", "encoding": "text"}
     return KafkaSource.model_validate({**given, **fields})
-
-
-def test_a_broker_without_ids_has_none() -> None:
-    assert require_ids("clicks", "b:1", {"a": THERE, "b": Topic(None, readable=True)}) == {"a": "A"}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +219,8 @@ def test_a_broker_without_ids_has_none() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(answer: Topic | Fault, error: type[SourceMissing | SourceForbidden]) -> None:
+    without_id: dict[str, Topic | Fault] = {"a": THERE, "b": Topic(None, readable=True)}
+    assert require_ids("clicks", "b:1", without_id) == {"a": "A"}
     with pytest.raises((SourceMissing, SourceForbidden)) as caught:
         require_ids("clicks", "b:1", {"a": THERE, "b": answer})
     assert type(caught.value) is error
@@ -241,6 +230,7 @@ def test_what_cannot_be_read_is_named(answer: Topic | Fault, error: type[SourceM
 
 @pytest.mark.parametrize(("there_at", "asked"), [(1, 1), (2, 2), (ASKED + 1, ASKED)])
 def test_a_topic_that_is_missing_is_asked_about_again(there_at: int, asked: int) -> None:
+    assert topics_of(source(topic="b,a,b")) == ("b", "a"), "about each once"
     times: list[int] = []
 
     def ask() -> dict[str, Topic | Fault]:
@@ -249,33 +239,21 @@ def test_a_topic_that_is_missing_is_asked_about_again(there_at: int, asked: int)
 
     answers = ask_until_settled(ask, pause_s=0)
     assert (len(times), answers["b"] == THERE) == (asked, there_at <= ASKED)
-
-
-def test_nobody_waits_for_a_right() -> None:
-    answers: list[dict[str, Topic | Fault]] = [{"a": SHUT}]
-    assert ask_until_settled(answers.pop, pause_s=0) == {"a": SHUT}
+    shut: list[dict[str, Topic | Fault]] = [{"a": SHUT}]
+    assert ask_until_settled(shut.pop, pause_s=0) == {"a": SHUT}, "nobody waits for a right"
 
 
 def test_settings_are_those_of_the_reader_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKS_JAAS", "hunter2")
     options = {"kafka.security.protocol": "SASL_SSL", "Kafka.client.id": "c", "maxOffsetsPerTrigger": "5"}
-    settings = kafka_settings(
-        source(options=options, options_from_environment={"kafka.sasl.jaas.config": "CLICKS_JAAS"})
-    )
-    assert settings == {
+    secret = {"kafka.sasl.jaas.config": "CLICKS_JAAS"}
+    assert kafka_settings(source(options=options, options_from_environment=secret)) == {
         "bootstrap.servers": "b:1",
         "client.id": "c",
         "isolation.level": "read_committed",
         "sasl.jaas.config": "hunter2",
         "security.protocol": "SASL_SSL",
     }
-
-
-@pytest.mark.parametrize("option", ["kafka.isolation.level", "kafka.Isolation.Level"])
-def test_the_isolation_that_a_spec_names_stays(option: str) -> None:
-    settings = kafka_settings(source(options={option: "read_uncommitted"}))
-    assert {name.lower(): value for name, value in settings.items()}["isolation.level"] == "read_uncommitted"
-
-
-def test_each_topic_is_asked_about_once() -> None:
-    assert topics_of(source(topic="b,a,b")) == ("b", "a")
+    for option in ("kafka.isolation.level", "kafka.Isolation.Level"):
+        settings = kafka_settings(source(options={option: "read_uncommitted"}))
+        assert {name.lower(): value for name, value in settings.items()}["isolation.level"] == "read_uncommitted"

@@ -34,11 +34,7 @@ IN_THE_MIDDLE_MS = ORIGIN_MS + 120
 
 
 def rules(**others: Any) -> SessionRules:
-    plain = {
-        "watermark_delay_ms": 0,
-        "gap_timeout_ms": 20,
-        "client_timeouts_ms": {},
-    }
+    plain = {"watermark_delay_ms": 0, "gap_timeout_ms": 20, "client_timeouts_ms": {}}
     caps = Caps(**{name: others.pop(name) for name in Caps._fields if name in others})
     return SessionRules(clock=Clock.EVENT_TIME, caps=caps, **{**plain, **others})
 
@@ -140,43 +136,35 @@ BROUGHT = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3,
 MERGED = OpenInGroup(sessions=1, latest_due_ms=400, held_bytes=70, admitted=0, merged=True)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "open_sessions.json"
-
-
 def known(sessions: OpenSessions) -> tuple[int, int | None, tuple[int | None, int | None]]:
     return sessions.total, sessions.latest_due_ms, sessions.heaviest
 
 
-def test_what_was_only_appended_counts_from_the_first_batch_on(file: Path) -> None:
-    sessions = OpenSessions(file)
+def test_what_was_only_appended_counts_from_the_first_batch_on_and_a_merge_says_all_that_is_open(
+    tmp_path: Path,
+) -> None:
+    sessions = OpenSessions(tmp_path / "a.json")
     assert known(sessions) == (0, None, (None, None))
     sessions.learn(0, [(3, BROUGHT), (1, MERGED)])
     assert known(sessions) == (3, 500, (3, 100))
     sessions.learn(1, [(3, BROUGHT)])
     assert known(sessions) == (5, 500, (3, 200))
 
-
-def test_a_merge_says_all_that_is_open_even_in_the_same_batch(file: Path) -> None:
-    sessions = OpenSessions(file)
+    sessions = OpenSessions(tmp_path / "b.json")
     sessions.learn(0, [(3, BROUGHT)])
     sessions.learn(1, [(3, BROUGHT), (3, MERGED)])
-    assert known(sessions) == (1, 400, (3, 70))
+    assert known(sessions) == (1, 400, (3, 70)), "even in the same batch"
     sessions.learn(2, [(3, NOTHING_OPEN)])
     assert known(sessions) == (0, None, (3, 0))
 
 
-def test_a_batch_that_runs_again_after_a_restart_counts_once(file: Path) -> None:
-    OpenSessions(file).learn(7, [(3, BROUGHT), (1, BROUGHT)])
-    again = OpenSessions(file)
+def test_a_batch_that_runs_again_after_a_restart_counts_once(tmp_path: Path) -> None:
+    OpenSessions(tmp_path / "a.json").learn(7, [(3, BROUGHT), (1, BROUGHT)])
+    again = OpenSessions(tmp_path / "a.json")
     again.learn(7, [(3, BROUGHT), (1, BROUGHT)])
     assert known(again) == (4, 500, (3, 100))
     again.learn(8, [(3, BROUGHT)])
     assert again.total == 6
-
-
-def test_a_heavy_group_is_named() -> None:
     beat = Heartbeat("a", 1, 1, Phase.RUNNING, batch_id=1, heaviest_group=3, heaviest_group_bytes=HEAVY_GROUP_BYTES)
     assert progress_line(beat).endswith("key group 3 is heavy: 0.2 GiB open")
 
@@ -186,16 +174,10 @@ EVENTS, GROUPS, TEXT_BYTES = 1_000, 4, 500
 
 def test_a_group_with_many_events_gets_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide, "PIECE_BYTES", 20_000)
-    numbers = list(range(EVENTS))
-    batch = pa.record_batch(
-        {
-            "event_id": [f"{number:04}" for number in numbers],
-            "page": ["x" * TEXT_BYTES] * EVENTS,
-            "reason": pa.nulls(EVENTS, pa.string()),
-            PUNCTUATION: pa.nulls(EVENTS, pa.string()),
-            GROUP: pa.array([number % GROUPS for number in numbers], pa.int32()),
-        }
-    )
+    ids, nothing = [f"{number:04}" for number in range(EVENTS)], pa.nulls(EVENTS, pa.string())
+    groups = pa.array([number % GROUPS for number in range(EVENTS)], pa.int32())
+    columns = {"event_id": ids, "page": ["x" * TEXT_BYTES] * EVENTS, "reason": nothing}
+    batch = pa.record_batch({**columns, PUNCTUATION: nothing, GROUP: groups})
     (packed,) = packer(["event_id", "page"], GROUPS)(iter([batch]))
     labels = group_labels(GROUPS).tolist()
     found: dict[int, list[str]] = {label: [] for label in labels}
@@ -204,5 +186,4 @@ def test_a_group_with_many_events_gets_several_blobs(monkeypatch: pytest.MonkeyP
         assert row["kind"] == rows.EVENTS
         assert events.nbytes <= wide.PIECE_BYTES + 2 * TEXT_BYTES
         found[row[GROUP]] += events["event_id"].to_pylist()
-    expected = {labels[group]: [f"{number:04}" for number in numbers if number % GROUPS == group] for group in range(4)}
-    assert found == expected
+    assert found == {label: ids[group::GROUPS] for group, label in enumerate(labels)}

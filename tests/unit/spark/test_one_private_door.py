@@ -69,20 +69,14 @@ def test_what_it_looks_for_is_what_stands_behind_the_door() -> None:
     assert {"py4j.java_gateway", "pyspark.sql.classic.column"} <= uses
 
 
-def doors() -> list[Path]:
-    return [file for file in INTERNALS.glob("*.py") if file.stem not in SHARED_BY_DOORS]
-
-
-def test_the_decision_lists_each_door() -> None:
-    listed = re.findall(r"^\| `(\w+)` \|", DECISION.read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(file.stem for file in doors())
-
-
-def test_each_door_says_what_is_private_what_is_public_and_what_is_lost() -> None:
-    assert len(doors()) >= 10
-    for file in doors():
+def test_each_door_says_what_is_private_what_is_public_and_what_is_lost_and_the_decision_lists_it() -> None:
+    doors = [file for file in INTERNALS.glob("*.py") if file.stem not in SHARED_BY_DOORS]
+    assert len(doors) >= 10
+    for file in doors:
         said = ast.get_docstring(ast.parse(file.read_text())) or ""
         assert all(f"**{word}**: " in said for word in ("Private", "Public", "Lost")), file.name
+    listed = re.findall(r"^\| `(\w+)` \|", DECISION.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(file.stem for file in doors)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +144,8 @@ PAGE = REPOSITORY / "docs" / "settings.md"
 OF_POLICY = {variable_of(field.name.removesuffix("_ms")): field.default for field in fields(SupervisionPolicy)}
 OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BUSY_MACHINE | session.BOUNDED_MEMORY
 OF_SESSIONS |= session.driver_metrics("clicks")
-LOCAL = {
-    **launch_settings(jar_folder()),
-    **session_settings(),
-    **session.class_path("local[2]"),
-    "spark.ui.showConsoleProgress": "false",
-}
+LOCAL = launch_settings(jar_folder()) | session_settings() | session.class_path("local[2]")
+LOCAL |= {"spark.ui.showConsoleProgress": "false"}
 
 
 def rows() -> dict[str, str]:
@@ -165,12 +155,8 @@ def rows() -> dict[str, str]:
 
 def variables_of(*folders: str) -> set[str]:
     files = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
-    found = {name for path in files for name in re.findall(r"\bSESSIONIZER_[A-Z_]*[A-Z]\b", _text(path))}
+    found = {name for path in files for name in re.findall(r"\bSESSIONIZER_[A-Z_]*[A-Z]\b", path.read_text())}
     return found | set(OF_POLICY) | set(DEFAULTS)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
 
 
 def test_every_variable_is_on_the_page_and_no_other() -> None:
@@ -178,14 +164,15 @@ def test_every_variable_is_on_the_page_and_no_other() -> None:
     assert variables_of("jobs", "plugins", "demo", "dags", "tests") == on_the_page
 
 
-@pytest.mark.parametrize("name", [variable_of(name.removesuffix("_ms")) for name in DURATIONS])
-def test_how_long_the_supervisor_waits(name: str) -> None:
-    assert parse_duration(rows()[name]) == OF_POLICY[name]
+WAITS = [variable_of(name.removesuffix("_ms")) for name in DURATIONS]
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_what_else_an_installation_sets(name: str) -> None:
-    assert rows()[name].strip("`") == DEFAULTS[name]
+@pytest.mark.parametrize("name", dict.fromkeys([*DEFAULTS, *WAITS]))
+def test_what_an_installation_sets_and_how_long_the_supervisor_waits(name: str) -> None:
+    if name in WAITS:
+        assert parse_duration(rows()[name]) == OF_POLICY[name]
+    if name in DEFAULTS:
+        assert rows()[name].strip("`") == DEFAULTS[name]
 
 
 @pytest.mark.parametrize("name", [*OF_SESSIONS, *LOCAL])

@@ -42,17 +42,18 @@ from support.places import REPOSITORY
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 
 
-def conditions() -> dict[str, Any]:
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-common-utils_*.jar")
-    with zipfile.ZipFile(jar) as opened:
-        found: dict[str, Any] = json.loads(opened.read("error/error-conditions.json"))
-    return found
+def conditions(jars: Path, jar: str, file: str) -> dict[str, Any]:
+    (found,) = jars.glob(f"{jar}_*.jar")
+    with zipfile.ZipFile(found) as opened:
+        known: dict[str, Any] = json.loads(opened.read(f"error/{file}.json"))
+    return known
 
 
 def classes_about_state() -> set[str]:
     """Those that a driver can meet; the reader of state as a table (STDS) and the value types are not used."""
     found: set[str] = set()
-    for name, condition in conditions().items():
+    jars = Path(pyspark.__file__).parent / "jars"
+    for name, condition in conditions(jars, "spark-common-utils", "error-conditions").items():
         if any(part in name for part in ABOUT_STATE) and not name.startswith(("STDS_", "ILLEGAL_")):
             found |= {f"{name}.{sub}" for sub in condition.get("subClass", {})} or {name}
     return found
@@ -95,9 +96,7 @@ OF_STATEMENTS = re.compile(
 
 
 def delta_classes() -> list[str]:
-    (jar,) = (REPOSITORY / ".jars" / "spark").glob("delta-spark_*.jar")
-    with zipfile.ZipFile(jar) as opened:
-        names = json.loads(opened.read("error/delta-error-classes.json"))
+    names = conditions(REPOSITORY / ".jars" / "spark", "delta-spark", "delta-error-classes")
     return sorted(name for name in names if IN_A_TABLE.match(name) and not OF_STATEMENTS.match(name))
 
 
@@ -109,27 +108,21 @@ def test_what_a_users_table_causes_has_a_name(name: str) -> None:
 
 
 NOT_KEPT = (TimeType(6), NullType(), VariantType(), DayTimeIntervalType(), YearMonthIntervalType(), StructType())
+LONG, TEXT = LongType(), StringType()
 
 
 @pytest.mark.parametrize("kind", NOT_KEPT, ids=str)
 def test_what_no_table_has_a_column_for_is_found_wherever_it_is(kind: DataType) -> None:
-    assert not_kept(kind) == kind
-    assert not_kept(StructType().add("n", LongType()).add("deep", ArrayType(kind))) == kind
-    assert not_kept(MapType(StringType(), kind)) == kind
-    assert not_kept(MapType(kind, StringType())) == kind
-
-
-def test_names_are_no_types() -> None:
-    assert (
-        not_kept(StructType().add("time", LongType()).add("interval of", StringType()).add("void", LongType())) is None
-    )
+    inside = StructType().add("n", LONG).add("deep", ArrayType(kind))
+    assert [not_kept(each) for each in (kind, inside, MapType(TEXT, kind), MapType(kind, TEXT))] == [kind] * 4
 
 
 def test_a_time_without_a_zone_and_text_of_a_length_are_kept_as_what_tables_have() -> None:
     found = StructType().add("at", TimestampNTZType()).add("names", MapType(VarcharType(3), ArrayType(IntegerType())))
-    kept = StructType().add("at", TimestampType()).add("names", MapType(StringType(), ArrayType(IntegerType())))
+    kept = StructType().add("at", TimestampType()).add("names", MapType(TEXT, ArrayType(IntegerType())))
     assert not_kept(found) is None
     assert normalize_type(found) == kept
+    assert not_kept(StructType().add("time", LONG).add("interval of", TEXT).add("void", LONG)) is None, "names"
 
 
 NOT_NEEDED = cast("Any", None)

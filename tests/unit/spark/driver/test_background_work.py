@@ -3,18 +3,31 @@
 import json
 import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sessionizer.control import lease
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.status.driver_status import DriverStatus, State, read_driver
+from sessionizer.errors import StreamMovedOn
 from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, make_lineage, require_lineage, start_lineage
+from sessionizer.lineage.canary.canary_record import begin_canary, promote_lineage, read_canary, write_canary
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
+from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver import driver_loop as driving
 from sessionizer.spark.driver import housekeeping as punctuation_removal
+from sessionizer.spark.driver.auto_rollback import CanaryRollbackRunner
 from sessionizer.spark.driver.housekeeping import RETRY_AFTER_MS, PunctuationRemoval
 from sessionizer.spark.driver.lookups import BackgroundWork
 from sessionizer.spark.driver.options import DriverOptions
+from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.steps import PointOfNoReturn
 from sessionizer.stream_spec.spec_folder import SpecFile
+from support.places import known
 from support.streams.stage import Stage, clicks_spec
 
 WITHIN_S = 10.0
@@ -71,6 +84,30 @@ def test_a_start_after_a_long_rollback_has_all_of_its_time(tmp_path: Path, monke
     assert (status.state, status.stall) == (State.STARTING, None)
 
 
+@pytest.fixture
+def home_of_canary(tmp_path: Path) -> StreamHome:
+    """A stream whose second lineage failed its canary."""
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    first = start_lineage(home, spec=LineageSpec({}))
+    second = make_lineage(home, LineageSpec({}))
+    begin_canary(home, second, "rescale", first, CanaryTerms(goes_back=True))
+    activate_lineage(home, second, first)
+    write_canary(home, known(read_canary(home, second)).decided(CanaryOutcome.FAILED, "as the test says"))
+    return home
+
+
+def test_a_promotion_while_spark_starts_ends_the_rollback_of_a_failed_canary(home_of_canary: StreamHome) -> None:
+    """The driver looks for one before it deletes a row."""
+    home, lineage = home_of_canary, require_lineage(home_of_canary)
+    record = new_operation(home, Rollback.name, "0123456789abcdef", "the driver", (lineage, 0))
+    runner = CanaryRollbackRunner(spark=cast("SparkSession", None), home=home, command=Rollback())
+    promote_lineage(home, "ann")
+    with pytest.raises(StreamMovedOn) as ended:
+        runner.run(PointOfNoReturn(), Operation(home, record, lambda: None))
+    assert {"ann", lineage} <= set(ended.value.cause.split())
+
+
 class Query:
     """A checkpoint each of whose batches has read one punctuation, with the number of the batch."""
 
@@ -117,6 +154,16 @@ def removal(query: Query, monkeypatch: pytest.MonkeyPatch) -> PunctuationRemoval
     return removal
 
 
+def remove_later(query: Query, removal: PunctuationRemoval, batch_id: int) -> None:
+    """A minute later all is removed, without a further word."""
+    said = len(query.said)
+    clock[0] += RETRY_AFTER_MS
+    assert removal.is_due(batch_id), "without another batch"
+    removal.remove(batch_id)
+    removal.remove(query.commit(batch_id + 1))
+    assert (query.left, len(query.said)) == ([], said)
+
+
 clock = [0]
 
 
@@ -147,12 +194,7 @@ def test_what_a_store_that_was_away_kept_is_removed_a_minute_later(
         folder.unlink()
     hidden.rename(folder)
     assert query.left == [1, 2]
-    clock[0] += RETRY_AFTER_MS
-    assert removal.is_due(2), "without another batch"
-    removal.remove(2)
-    removal.remove(query.commit(3))
-    assert query.left == []
-    assert len(query.said) == 1
+    remove_later(query, removal, 2)
 
 
 def test_a_removal_that_still_fails_is_tried_again(query: Query, removal: PunctuationRemoval) -> None:
@@ -166,11 +208,7 @@ def test_a_removal_that_still_fails_is_tried_again(query: Query, removal: Punctu
     assert len(query.said) == 2
     file.rmdir()
     file.touch()
-    clock[0] += RETRY_AFTER_MS
-    removal.remove(2)
-    removal.remove(query.commit(3))
-    assert query.left == []
-    assert len(query.said) == 2
+    remove_later(query, removal, 2)
 
 
 def test_batches_that_spark_forgot_meanwhile_do_not_stop_the_removal(query: Query, removal: PunctuationRemoval) -> None:
@@ -180,8 +218,4 @@ def test_batches_that_spark_forgot_meanwhile_do_not_stop_the_removal(query: Quer
         query.forget(batch_id)
     removal.remove(3)
     assert len(query.said) == 1
-    clock[0] += RETRY_AFTER_MS
-    removal.remove(3)
-    removal.remove(query.commit(4))
-    assert query.left == []
-    assert len(query.said) == 1
+    remove_later(query, removal, 3)

@@ -29,7 +29,7 @@ from sessionizer.spark.ingest.file_source.unfit_files import (
 from sessionizer.stream_spec.document.source import FilesSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.fixtures.reviewed import Reviewed
-from support.places import opened
+from support.places import known, opened
 
 NO_SPARK = cast("SparkSession", None)
 """All files are on this machine."""
@@ -125,16 +125,18 @@ def test_a_query_that_ended_because_its_folder_is_gone_says_so(files: BatchFiles
         PreparedQuery.recovered(query, StreamingQueryException("Option 'basePath' not found"))
 
 
-@pytest.mark.parametrize("place", ["/data/feed", "feed", "file:/data/feed/a.json", "file:///data/feed/a%3Ab.json"])
-def test_local_files_are_read_checksum_options(place: str) -> None:
-    assert checksum_options(place)["fs.file.impl"].endswith("RawLocalFileSystem")
-
-
 @pytest.mark.parametrize(
-    "place", ["hdfs://namenode:8020/feed", "hdfs:///feed", "s3a://bucket/feed", "abfss://a@b/feed"]
+    ("place", "is_local"),
+    [
+        *((place, True) for place in ("/data/feed", "feed", "file:/data/feed/a.json", "file:///data/feed/a%3Ab.json")),
+        *((f"{store}feed", False) for store in ("hdfs://namenode:8020/", "hdfs:///", "s3a://bucket/", "abfss://a@b/")),
+    ],
 )
-def test_a_reader_of_a_store_leaves_its_client_as_it_is(place: str) -> None:
-    assert checksum_options(place) == {}
+def test_local_files_are_read_raw_and_a_reader_of_a_store_leaves_its_client_as_it_is(
+    place: str, is_local: bool
+) -> None:
+    found = checksum_options(place)
+    assert found["fs.file.impl"].endswith("RawLocalFileSystem") if is_local else found == {}
 
 
 NAMES = ["user", "Time", "a b"]
@@ -184,19 +186,20 @@ def test_the_first_difference_is_named(line: str, said: str) -> None:
 def test_the_first_line_that_says_something(
     tmp_path: Path, content: bytes, options: dict[str, str], line: str | None
 ) -> None:
-    for name, compressed in {
+    """A file that cannot be opened is left to the query."""
+    contents = {
         "a b.csv": content,
         "a.gz": gzip.compress(content),
         "a.bz2": bz2.compress(content),
-    }.items():
-        (tmp_path / name).write_bytes(compressed)
-        assert first_csv_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options(options)) == line
-
-
-def test_a_file_that_cannot_be_opened_is_left_to_the_query(tmp_path: Path) -> None:
-    (tmp_path / "broken.gz").write_bytes(b"no gzip")
-    for name in ("broken.gz", "gone.csv"):
-        assert first_csv_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options({})) is None
+        "bad.gz": b"no gzip",
+    }
+    for name, written in contents.items():
+        (tmp_path / name).write_bytes(written)
+    found = {
+        name: first_csv_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options(options))
+        for name in (*contents, "gone.csv")
+    }
+    assert found == {**dict.fromkeys(contents, line), "bad.gz": None, "gone.csv": None}
 
 
 @pytest.mark.parametrize(
@@ -249,24 +252,17 @@ def test_files_beside_parts_of_a_table_are_told(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (tmp_path / "a.json").touch()
     assert look_at_folder(tmp_path, {}, recursive=False) == PassedOver()
-    (tmp_path / "day=1" / "b.json").touch()
+    taken = take(tmp_path / "day=1" / "b.json")
     assert look_at_folder(tmp_path, {}, recursive=False) == PassedOver(beside=("a.json",))
     assert look_at_folder(tmp_path, {}, recursive=True) == PassedOver()
-
-
-def test_a_file_in_a_subfolder_that_is_read_is_told_by_its_place(tmp_path: Path) -> None:
-    (tmp_path / "2024").mkdir()
-    taken = take(tmp_path / "2024" / "a")
-    os.utime(tmp_path / "2024" / "a", (1, 1))
-    assert look_at_folder(tmp_path, taken, recursive=True) == PassedOver(changed=("2024/a",))
+    os.utime(tmp_path / "day=1" / "b.json", (1, 1))
+    assert look_at_folder(tmp_path, taken, recursive=True) == PassedOver(changed=("day=1/b.json",)), "by its place"
 
 
 def watch(tmp_path: Path, **options: str) -> FolderWatch:
     source = FilesSource(format="files", path="feed", encoding="text", options=options)
     (tmp_path / "feed").mkdir(exist_ok=True)
-    found = FolderWatch.of(source, StreamHome.of(tmp_path, "clicks"), "L1")
-    assert found is not None
-    return found
+    return known(FolderWatch.of(source, StreamHome.of(tmp_path, "clicks"), "L1"))
 
 
 def test_each_thing_is_said_once_and_warned_of_as_long_as_it_is_so(
@@ -296,10 +292,8 @@ def test_of_many_files_only_the_newest_are_remembered(tmp_path: Path, monkeypatc
 
 
 def test_nothing_is_watched_that_is_no_folder_of_this_machine(tmp_path: Path) -> None:
-    home = StreamHome.of(tmp_path, "clicks")
     elsewhere = FilesSource(format="files", path="s3a://bucket/feed", encoding="text")
-    assert FolderWatch.of(elsewhere, home, "L1") is None
-    assert watch(tmp_path).look() == [], "no checkpoint yet"
+    assert FolderWatch.of(elsewhere, StreamHome.of(tmp_path, "clicks"), "L1") is None
 
 
 @pytest.mark.parametrize("missing", ["feed", "lineages"])
@@ -310,22 +304,20 @@ def test_what_cannot_be_read_ends_nothing(tmp_path: Path, missing: str) -> None:
     assert its.look() == []
 
 
-def source(path: str) -> FilesSource:
-    return FilesSource(format="files", path=path, encoding="text")
+def passed_over(root: Path, path: str = ".") -> str | None:
+    return files_passed_over(FilesSource(format="files", path=path, encoding="text"), root)
 
 
 def test_they_are_counted_and_the_first_are_named(tmp_path: Path, reviewed: Reviewed) -> None:
     for name in ("a.json", "_b.json", ".c.json", "d_e.json", "_SUCCESS", ".a.json.crc"):
         (tmp_path / name).touch()
     (tmp_path / "_folder").mkdir()
-    reviewed(files_passed_over(source("."), tmp_path))
+    reviewed(passed_over(tmp_path))
 
 
 def test_nothing_is_said_where_none_is_hidden_or_nobody_can_look(tmp_path: Path) -> None:
     (tmp_path / "a.json").touch()
-    assert files_passed_over(source("."), tmp_path) is None
-    assert files_passed_over(source("nowhere"), tmp_path) is None
-    assert files_passed_over(source("s3a://bucket/feed"), tmp_path) is None
+    assert [passed_over(tmp_path, path) for path in (".", "nowhere", "s3a://bucket/feed")] == [None] * 3
 
 
 def test_no_more_is_looked_at_than_a_start_can_bear(
@@ -334,4 +326,4 @@ def test_no_more_is_looked_at_than_a_start_can_bear(
     monkeypatch.setattr(folder_watch, "LOOKED_AT", 1)
     for name in ("_a", "_b", "_c"):
         (tmp_path / name).touch()
-    reviewed(files_passed_over(source("."), tmp_path) or "")
+    reviewed(passed_over(tmp_path) or "")
