@@ -61,9 +61,6 @@ class _Rule:
     needs: tuple[str, ...]
     shown: str | Callable[[re.Match[str]], str]
 
-    def can_match(self, lower: str) -> bool:
-        return any(need in lower for need in self.needs)
-
 
 def _rule(pattern: str, *needs: str, shown: Callable[[re.Match[str]], str] | None = None) -> _Rule:
     compiled = re.compile(pattern)
@@ -144,19 +141,17 @@ _IN_A_LINE: Final = (
 def redact(text: str) -> str:
     """Replace all text that looks like a credential in ``text``, which may have several lines, by asterisks."""
     lower = text.lower()
-    for rule in _ACROSS_LINES:
-        if rule.can_match(lower):
-            text = rule.pattern.sub(rule.shown, text)
-    rules = [rule for rule in _IN_A_LINE if rule.can_match(lower)]
-    return "\n".join(_redact_line(line, rules) for line in text.split("\n")) if rules else text
+    rules = [rule for rule in _IN_A_LINE if any(need in lower for need in rule.needs)]
+    text = _hide(text, _ACROSS_LINES)
+    return "\n".join(_hide(line, rules) for line in text.split("\n")) if rules else text
 
 
-def _redact_line(line: str, rules: Iterable[_Rule]) -> str:
-    lower = line.lower()
+def _hide(text: str, rules: Iterable[_Rule]) -> str:
+    lower = text.lower()
     for rule in rules:
-        if rule.can_match(lower):
-            line = rule.pattern.sub(rule.shown, line)
-    return line
+        if any(need in lower for need in rule.needs):
+            text = rule.pattern.sub(rule.shown, text)
+    return text
 
 
 def redact_and_cut(text: str, limit: int) -> str:

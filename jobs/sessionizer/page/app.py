@@ -34,8 +34,7 @@ from sessionizer.home.clock import DAY, HOUR, MINUTE, epoch_ms
 from sessionizer.home.names import Verb, dag_id, is_name, parse_supervising_dag
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
-from sessionizer.page.documents import live_document
-from sessionizer.page.reader import PageReader
+from sessionizer.page.reader import PageReader, live_document
 from sessionizer.redaction import redact
 from sessionizer.stream_spec.spec_folder import find_stream
 

@@ -40,8 +40,7 @@ from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
 from sessionizer.page.app import COOKIE, listen
-from sessionizer.page.documents import POINTS, Past, estimate_catch_up, stream_document
-from sessionizer.page.reader import PageReader
+from sessionizer.page.reader import POINTS, PageReader, Past, estimate_catch_up, stream_document
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.stream_spec.effect import Verdict
 from support.pages.page_alone import ENTERED, TOKEN, ask
