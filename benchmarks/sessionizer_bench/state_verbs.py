@@ -26,8 +26,7 @@ from sessionizer.home.stream_home import CHECKPOINT, OPEN_EVENTS, StreamHome
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
-from sessionizer.spark.state.savepoints.saved_state import savepoint_table
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint, savepoint_table
 from sessionizer.state.commands.moves import Rescale
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch

@@ -13,7 +13,7 @@ import yaml
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_bench.measuring.runner import environment

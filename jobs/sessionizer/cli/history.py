@@ -189,7 +189,7 @@ def _run(
             say(result_line(results[-1]))
     if spec.savepoints.every_ms is not None:
         prune_scheduled(home, spec.savepoints, say)
-    for lineage in made.checkpoints_that_go:
+    for lineage in (each.id for each in made.checkpoints if each.goes):
         kept = remove_checkpoint(home, lineage, spec.compaction.keep_ms, epoch_ms())
         say(f"removed checkpoint {lineage}" if kept is None else f"kept checkpoint {lineage} after all: {kept}")
     return results

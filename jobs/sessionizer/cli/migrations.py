@@ -23,8 +23,7 @@ from sessionizer.migrations.declared import (
     pending_migrations,
 )
 from sessionizer.migrations.draft import Preview, draft_migration
-from sessionizer.state.proof.page import proof_page
-from sessionizer.state.proof.result import BATCHES
+from sessionizer.state.proof.result import BATCHES, proof_page
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.rules import ALLOWED_ID, Migration, is_migration_id
 from sessionizer.stream_spec.document.stream import StreamSpec

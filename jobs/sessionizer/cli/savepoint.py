@@ -163,7 +163,7 @@ def _make_canonical(
     where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None, check: Callable[[], None]
 ) -> Manifest:
     from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.saved_state import make_savepoint  # noqa: PLC0415  fast --help
 
     with working_spark("savepoint", where.name, master, f"starting Spark for a savepoint of {where.name}") as spark:
         check()

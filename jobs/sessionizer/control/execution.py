@@ -15,22 +15,21 @@ from sessionizer.errors import LeaseLost, SessionizerError
 class Step:
     """A step of a command.
 
-    ``noted``: the stage that the record notes after it. ``done_if``: the stage from which a later try skips it, None
-    for never. ``reversible``: the command may be given up after it. ``settles``: from its stage on the approved plan
-    itself is on disk, and is not compared. ``precedes_stop``: it runs while the driver works. ``says``: its effect, in
-    the plan of an upgrade.
+    ``noted``: the stage that the record notes after it, and from which a later try skips it, None for never.
+    ``reversible``: the command may be given up after it. ``settles``: from its stage on the approved plan itself is on
+    disk, and is not compared. ``precedes_stop``: it runs while the driver works. ``says``: its effect, in the plan
+    of an upgrade.
     """
 
     says: ClassVar[str] = ""
-    noted: OperationStage | None = None
-    done_if: ClassVar[OperationStage | None] = None
+    noted: ClassVar[OperationStage | None] = None
     reversible: ClassVar[bool] = True
     settles: ClassVar[bool] = False
     precedes_stop: ClassVar[bool] = False
 
     def is_done(self, record: OperationRecord) -> bool:
         """Whether it was run before the stop, or an earlier try has run it."""
-        return self.precedes_stop or (self.done_if is not None and record.has_done(self.done_if))
+        return self.precedes_stop or (self.noted is not None and record.has_done(self.noted))
 
 
 class ApprovedPlan(Decided, Protocol):

@@ -16,8 +16,7 @@ from sessionizer.home.clock import HOUR, epoch_ms
 from sessionizer.home.roots import is_uri
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.commands.erasure_requests import REQUESTS, count_requests
-from sessionizer.state.commands.erasures import Erase
+from sessionizer.state.commands.erasures import REQUESTS, Erase, count_requests
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.approval import SHOWN_PLAN, ApprovalSettings, ApprovalTask, approve_plan, list_plan

@@ -26,9 +26,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
-from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.registry import COMMANDS, require_startable
 from sessionizer.state.commands.seeds import Seed
-from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset

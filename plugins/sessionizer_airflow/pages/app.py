@@ -37,7 +37,7 @@ from sessionizer.lineage.active import locate_data
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
 from sessionizer.redaction import redact
-from sessionizer.state.proof.page import page_of
+from sessionizer.state.proof.result import page_of
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.project import OPERATE, UPGRADE, Project, read_approvers
 

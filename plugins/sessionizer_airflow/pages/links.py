@@ -15,7 +15,7 @@ from airflow.sdk.types import TaskInstanceKey
 
 from sessionizer.home.names import Verb, dag_id, mint_prefix
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.proof.page import list_kept_pages
+from sessionizer.state.proof.result import list_kept_pages
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import PLATFORM
 

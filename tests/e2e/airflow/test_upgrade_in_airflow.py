@@ -24,7 +24,7 @@ from sessionizer.control.records.supervision_records import DesiredState, write_
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import read_fingerprint
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.proof.page import list_kept_pages
+from sessionizer.state.proof.result import list_kept_pages
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.landed import batches_on_path, table_rows
 from support.pages.browser import chromium

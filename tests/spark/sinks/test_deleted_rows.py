@@ -20,8 +20,7 @@ from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, re
 from sessionizer.spark.state.restores import table_rows
 from sessionizer.spark.state.restores.table_rows import change_rows, delete_rows
 from sessionizer.state.lineages.origin import BatchRange, Segment
-from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
-from sessionizer.state.restores.row_counts import count_changes_in_files
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, count_changes_in_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import begun_restore, write_operation
 
@@ -175,8 +174,7 @@ def test_a_process_that_was_overtaken_brings_nothing_back_twice(
     counted_before = table_rows._coming_back(spark, table, FORWARD).localCheckpoint()
     change(spark, operation, table, FORWARD)
     monkeypatch.setattr(table_rows, "_coming_back", lambda *_: counted_before)
-    transaction = Transaction(f"operation-{operation.record.id}", 0)
-    table_rows._bring_back(spark, table, FORWARD, transaction, lambda: None, "restore")
+    table_rows._bring_back(spark, table, FORWARD, operation.record, lambda: None)
     assert len(rows_in(spark, table)) == 5
 
 

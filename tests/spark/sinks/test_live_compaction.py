@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.home.clock import epoch_ms
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.compaction.plan import COMPACTION_FILE
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.table_changes import changes_of_active

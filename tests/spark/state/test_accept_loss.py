@@ -15,8 +15,7 @@ from sessionizer.lineage.kept_spec import read_source_ids
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.moves import LossRunner
-from sessionizer.spark.state.commands.restores import RollbackRunner
-from sessionizer.spark.state.restores.range_search import SparkFacts
+from sessionizer.spark.state.commands.restores import RollbackRunner, SparkFacts
 from sessionizer.state.commands.moves import LossPlan, Switch
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.return_plans import plan_restore

@@ -17,7 +17,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
-from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.origin import lineage_before
 from sessionizer.state.savepoints.listing import list_savepoints

@@ -36,9 +36,8 @@ from sessionizer.spark.sinks.tables import claim_tables
 from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.erasing import Sweep
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.erasure_requests import count_requests
-from sessionizer.state.commands.erasures import Erase
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
+from sessionizer.state.commands.erasures import Erase, count_requests
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.seeds import NOW
 from sessionizer.state.lineages.committed_batch import read_committed_batch

@@ -23,10 +23,10 @@ from sessionizer.errors import InvalidSpec, StillThere
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.spark.sinks.tables import claim_tables
-from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.erasures import EraseRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.upgrades import Apply

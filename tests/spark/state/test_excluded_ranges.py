@@ -27,7 +27,7 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.source import mark_excluded
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.moves import SwitchRunner
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.moves import Start, Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint

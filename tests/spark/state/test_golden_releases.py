@@ -17,7 +17,7 @@ from sessionizer.errors import UnreadableLineage, UpgradeWaits
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, RELEASE, require_readable_lineage
 from sessionizer.spark.query.assembly import group_of
-from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.stream_spec.effect import Verdict

@@ -27,15 +27,13 @@ from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.kept_spec import read_applied, waiting_migrations
 from sessionizer.migrations.draft import Preview
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.spark.state.lineages.migrated_columns import preview_migrations
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.state.savepoints.saved_state import has_table, recount, saved_events
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import has_table, make_savepoint, recount, saved_events
 from sessionizer.state.commands.upgrades import Apply
-from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.state_transfer import LineageStep
+from sessionizer.state.lineages.committed_batch import LineageStep, read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest

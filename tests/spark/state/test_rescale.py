@@ -23,9 +23,8 @@ from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.moves import Rescale, RescalePlan, plan_rescale
-from sessionizer.state.downtime import downtime_of
-from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.state_transfer import LineageStep
+from sessionizer.state.commands.registry import downtime_of
+from sessionizer.state.lineages.committed_batch import LineageStep, read_committed_batch
 from sessionizer.stream_spec.spec_folder import read_spec_file
 from support.expected.landed import assert_moved_as_defined
 from support.places import REPOSITORY, opened

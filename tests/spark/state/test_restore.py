@@ -28,9 +28,9 @@ from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
 from sessionizer.spark.ingest.punctuation import change_timeouts, read_announced_timeouts
 from sessionizer.spark.state.commands import runner
-from sessionizer.spark.state.restores.range_search import SparkFacts
+from sessionizer.spark.state.commands.restores import SparkFacts
 from sessionizer.spark.state.restores.table_rows import delete_rows
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.return_plans import plan_restore, saved_path
 from sessionizer.state.lineages.committed_batch import read_committed_batch

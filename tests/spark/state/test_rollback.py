@@ -10,8 +10,7 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.spark.state.commands import restores
-from sessionizer.spark.state.commands.restores import RollbackRunner
-from sessionizer.spark.state.restores.range_search import SparkFacts
+from sessionizer.spark.state.commands.restores import RollbackRunner, SparkFacts
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.return_plans import plan_rollback
 from support.expected.landed import assert_as_defined

@@ -34,10 +34,10 @@ from sessionizer.lineage.fingerprint import (
     write_fingerprint,
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
-from sessionizer.state.proof.page import list_kept_pages
+from sessionizer.state.proof.result import list_kept_pages
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, assert_landed, batches_of, landed, table_rows

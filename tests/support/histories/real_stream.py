@@ -44,11 +44,10 @@ from sessionizer.spark.sinks import write
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
 from sessionizer.spark.sinks.examine import half_written_batch
 from sessionizer.spark.sinks.tables import claim_tables
-from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.erasures import EraseRunner
-from sessionizer.spark.state.commands.moves import RescaleRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner, RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.moves import Rescale

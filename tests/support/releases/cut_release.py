@@ -20,7 +20,7 @@ import sessionizer
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.lineage.fingerprint import code_digest
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from support.places import REPOSITORY, opened

@@ -14,7 +14,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.spark.state.commands.restores import RestoreRunner
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.restores import Restore, RestorePlan
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint

@@ -27,11 +27,10 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.seed_runner import SeedRunner
-from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.erasures import EraseRunner
-from sessionizer.spark.state.commands.moves import RescaleRunner, SwitchRunner
+from sessionizer.spark.state.commands.moves import ApplyRunner, RescaleRunner, SwitchRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands import seeds as seed_plan
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.erasures import Erase

@@ -20,10 +20,10 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges
 from sessionizer.state.commands.erasures import Erase, ErasePlan
 from sessionizer.state.commands.moves import LossPlan, Rescale, Switch
+from sessionizer.state.commands.registry import find_changed_lineage
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback
 from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace, Seed, SeedPlan
 from sessionizer.state.commands.upgrades import Apply, Upgrade
-from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.stream_spec.effect import Verdict
 from support.places import known

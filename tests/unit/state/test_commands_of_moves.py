@@ -60,9 +60,10 @@ COMMITTED = CommittedBatch(
 def test_what_nobody_asks_for_stays() -> None:
     plan = plan_rescale("clicks", COMMITTED, 32, None)
     assert (plan.before, plan.now) == (Division(16, 2), Division(32, 2))
-    assert plan.changes_something
+    assert plan.before != plan.now
     assert plan_rescale("clicks", COMMITTED, None, 4).now == Division(16, 4)
-    assert not plan_rescale("clicks", COMMITTED, 16, 2).changes_something
+    same = plan_rescale("clicks", COMMITTED, 16, 2)
+    assert same.before == same.now
     assert plan_rescale("clicks", COMMITTED, 1, None).now == Division(1, 1), "a partition without a group is of no use"
 
 

@@ -30,13 +30,12 @@ from sessionizer.lineage.active import activate_lineage, active_lineage, make_li
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
 from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.moves import Rescale, Switch
-from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.registry import COMMANDS, find_changed_lineage, require_abandonable, require_startable
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.steps import Activate, WriteSpec
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import DIGEST, Killed, ScriptedRunner, lose_lease, plans
 

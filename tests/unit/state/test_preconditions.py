@@ -33,8 +33,7 @@ from sessionizer.errors import (
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, start_lineage
-from sessionizer.state.commands.registry import COMMANDS
-from sessionizer.state.preconditions import require_as_planned
+from sessionizer.state.commands.registry import COMMANDS, require_as_planned
 from support.expected.file_accesses import folder_digest
 from support.places import REPOSITORY
 from support.streams.drawn_logs import drawn_cases

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sessionizer.checkpoint.files import SeenFile
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
-from sessionizer.state.lineages.lost_events import continuation_in_folder, going_on_in_table, going_on_in_topics
 from sessionizer.state.restores.ranges import (
     FILES_ALLOWED,
     MOST_FILES,
@@ -23,11 +22,14 @@ from sessionizer.state.restores.ranges import (
     Versions,
     combine_ranges,
     coming_back_remarks,
+    continuation_in_folder,
     drop_excluded_files,
     exclude_files,
     exclude_records,
     exclude_versions,
     first_whole_version,
+    going_on_in_table,
+    going_on_in_topics,
     parse_range,
     records_in_span,
     remarks_on_files,

@@ -22,8 +22,7 @@ from sessionizer.state.lineages.table_snapshot import (
     read_snapshot,
     read_table_id,
 )
-from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
-from sessionizer.state.restores.row_counts import count_changes_in_files
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, count_changes_in_files
 
 A, B, C = "20261120T105501-111111", "20261121T105501-222222", "20261122T105501-333333"
 DAY = date(2026, 11, 23)

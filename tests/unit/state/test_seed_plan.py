@@ -8,13 +8,13 @@ import pytest
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, pending_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation
 from sessionizer.errors import SourceUnreachable
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
+from sessionizer.state.commands.registry import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures, HistoryPlace, SeedPlan
-from sessionizer.state.commands.steps import Stop
-from sessionizer.state.downtime import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
+from sessionizer.state.commands.steps import Activate, PointOfNoReturn, Stop
 from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.scripted_runner import Do, ScriptedRunner
 
@@ -119,11 +119,11 @@ def test_only_a_command_that_starts_a_lineage_tells_of_one_that_does(
     assert named in estimate_downtime(verb, operations, 0, new_lineage=new_lineage).basis
 
 
-@pytest.mark.parametrize("fails_at", [None, Stop(), Do(noted=OperationStage.SEEDED), Do()])
+@pytest.mark.parametrize("fails_at", [None, Stop(), PointOfNoReturn(), Do()])
 def test_the_night_between_two_tries_is_no_work_of_a_step(home: StreamHome, fails_at: Step | None) -> None:
     """A try fails at its plan or at a step, and the command is typed again in the morning."""
     night_ms = 8 * 3_600_000
-    lineage, steps = start_lineage(home), (Stop(), Do(noted=OperationStage.SEEDED), Do())
+    lineage, steps = start_lineage(home), (Stop(), PointOfNoReturn(), Do())
 
     def fail() -> None:
         raise SourceUnreachable("broker:9092", "refused")
@@ -140,7 +140,7 @@ def test_the_night_between_two_tries_is_no_work_of_a_step(home: StreamHome, fail
     pending = pending_operation(home)
     assert pending is not None
     write_operation(home, replace(pending, step_at=pending.step_at - night_ms, begun_at=pending.begun_at - night_ms))
-    fails_at = Do(noted=OperationStage.ACTIVATED)
+    fails_at = Activate()
     done = carry_out(home, pending, "tests", 1, ScriptedRunner(home=home, work=work, steps=steps))
     took = {step: float(seconds) for step, seconds in (part.split() for part in done.seconds.split(", "))}
     assert [*took] == ["stopped", "seeded", "activated"]

@@ -22,15 +22,7 @@ from sessionizer.lineage.excluded_ranges import (
     read_excluded_ranges,
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.state.lineages.origin import (
-    NO_BATCH,
-    ORIGIN_FILE,
-    Origin,
-    find_abandoned_lineages,
-    remove_abandoned,
-    remove_lineage,
-)
-from sessionizer.state.lineages.state_transfer import (
+from sessionizer.state.lineages.committed_batch import (
     PackedGroup,
     StateTransfer,
     check_packing,
@@ -38,6 +30,14 @@ from sessionizer.state.lineages.state_transfer import (
     records_beside,
     settle,
     write_records,
+)
+from sessionizer.state.lineages.origin import (
+    NO_BATCH,
+    ORIGIN_FILE,
+    Origin,
+    find_abandoned_lineages,
+    remove_abandoned,
+    remove_lineage,
 )
 from support.fixtures.reviewed import Reviewed
 from support.places import opened
@@ -72,22 +72,14 @@ def test_what_was_packed_otherwise_than_given_is_named_by_its_group(reviewed: Re
     reviewed(check_packing({0: 2, 3: 1}, torn))
 
 
-def stream_at(root: Path) -> StreamHome:
-    home = StreamHome.of(root, "clicks")
-    home.prepare()
-    return home
-
-
-def test_what_a_lineage_remembers_is_handed_over(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
+def test_what_a_lineage_remembers_is_handed_over(home: StreamHome) -> None:
     lineage = make_lineage(home, None)
     assert records_beside(home, lineage) == {}
     home.lineage(lineage).announced_timeouts.write_text(json.dumps({"timeouts": {"acme": 5}}))
     assert records_beside(home, lineage) == {"announced_timeouts.json": {"timeouts": {"acme": 5}}}
 
 
-def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
+def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(home: StreamHome) -> None:
     first, second, elsewhere = (make_lineage(home, None) for _ in range(3))
     excluded_ranges = ExcludedRanges(
         (ExcludedRange("a*", files=("file:/a",)), ExcludedRange("c:0:5", records=Records("c", 0, 5, 6)))
@@ -103,8 +95,7 @@ def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_p
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", '{"ranges": 7}', '{"ranges": [{"range": "a"}]}'])
-def test_what_is_left_out_does_not_come_in_for_a_damaged_file(tmp_path: Path, damage: str) -> None:
-    home = stream_at(tmp_path)
+def test_what_is_left_out_does_not_come_in_for_a_damaged_file(home: StreamHome, damage: str) -> None:
     lineage = make_lineage(home, None)
     EXCLUDED_RANGES_FILE.of(home, lineage).path.write_text(damage)
     with pytest.raises(DamagedFile):
@@ -115,8 +106,7 @@ def test_what_is_left_out_does_not_come_in_for_a_damaged_file(tmp_path: Path, da
     assert examine_excluded_ranges(home) == NOTHING_EXCLUDED
 
 
-def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
+def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(home: StreamHome) -> None:
     first, killed, ran, active, hardly_begun = (make_lineage(home, None) for _ in range(5))
     TYPES_FILE.of(home, first).write(KeptTypes("event_time"))  # it was active once
     for lineage, parent in ((killed, active), (ran, active), (active, first)):
@@ -129,8 +119,9 @@ def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_pa
     assert set(find_abandoned_lineages(home)) == {killed, hardly_begun}
 
 
-def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_active_is_abandoned(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
+def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_active_is_abandoned(
+    home: StreamHome,
+) -> None:
     first, active, killed, left, begun_with = (make_lineage(home, None) for _ in range(5))
     TYPES_FILE.of(home, first).write(KeptTypes("event_time"))
     for lineage in (killed, left, begun_with):
@@ -142,8 +133,7 @@ def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_acti
     assert find_abandoned_lineages(home) == [killed]
 
 
-def test_what_was_rolled_back_before_its_first_batch_is_kept(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
+def test_what_was_rolled_back_before_its_first_batch_is_kept(home: StreamHome) -> None:
     active, left = make_lineage(home, None), make_lineage(home, None)
     TYPES_FILE.of(home, active).write(KeptTypes("event_time"))
     ORIGIN_FILE.of(home, left).write(Origin("rescale", 7, active, 41))
@@ -155,9 +145,8 @@ def test_what_was_rolled_back_before_its_first_batch_is_kept(tmp_path: Path) -> 
 
 
 def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_finishes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = stream_at(tmp_path)
     active, killed = make_lineage(home, None), make_lineage(home, LineageSpec({}))
     ORIGIN_FILE.of(home, killed).write(Origin("rescale", 7, active, 41))
     TYPES_FILE.of(home, killed).write(KeptTypes("event_time"))
@@ -177,8 +166,7 @@ def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_
     assert not home.lineage(killed).records.exists()
 
 
-def test_what_a_seed_was_killed_to_remove_goes_with_the_next_verb_and_what_one_needs_stays(tmp_path: Path) -> None:
-    home = stream_at(tmp_path)
+def test_what_a_seed_was_killed_to_remove_goes_with_the_next_verb_and_what_one_needs_stays(home: StreamHome) -> None:
     over, pending = (new_operation(home, "seed", "ab", "ann", ("", -1)) for _ in range(2))
     for record in (replace(over, outcome=Ending.DONE), pending):
         write_operation(home, record)
@@ -190,9 +178,8 @@ def test_what_a_seed_was_killed_to_remove_goes_with_the_next_verb_and_what_one_n
     assert list(opened(home.seeds).iterdir()) == []
 
 
-def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: Path) -> None:
+def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(home: StreamHome) -> None:
     """What a kill leaves of it does not pass for a stream whose control was lost, and is removed by the next seed."""
-    home = stream_at(tmp_path)
     lineage, kept = make_lineage(home, None), KeptTypes("event_time", {"amount": ["long"]})
     ORIGIN_FILE.of(home, lineage).write(Origin("seed", 7))
     write_records(home, lineage, StateTransfer(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))

@@ -25,16 +25,20 @@ from sessionizer.state.lineages.table_changes import (
 )
 
 OURS, OTHERS = "20261121T105501-3fa9c2", "20261120T105501-111111"
-ROWS = pa.table({"a": [1]})
+ROWS = pa.table({"a": [1, 2]})
 
 
 def write(table: Path, *batches: tuple[str, int] | None) -> None:
     """A commit for each: of a lineage's batch, or of maintenance."""
     for batch in batches:
-        transactions = [] if batch is None else [Transaction(app_id=batch[0], version=batch[1])]
-        write_deltalake(
-            str(table), ROWS, mode="append", commit_properties=CommitProperties(app_transactions=transactions)
-        )
+        append(table, by=batch and batch[0], batch=batch[1] if batch else 0)
+
+
+def append(table: Path, *, by: str | None = None, batch: int = 1, note: str | None = None) -> None:
+    transactions = [] if by is None else [Transaction(app_id=by, version=batch)]
+    noted = {} if note is None else {"userMetadata": note}
+    properties = CommitProperties(app_transactions=transactions, custom_metadata=noted)
+    write_deltalake(str(table), ROWS, mode="append", commit_properties=properties)
 
 
 def checksum(table: Path, version: int, content: str) -> None:
@@ -134,30 +138,19 @@ def test_a_version_is_looked_for_no_further_back_than_it_must(tmp_path: Path) ->
     assert version_with_batch(tmp_path, OURS, 2) == 1
 
 
-OURS_OF_TABLE_CHANGES = "20261121T105501-3fa9c2"
-ROWS_OF_TABLE_CHANGES = pa.table({"a": [1, 2]})
-
-
-def append(table: Path, *, by: str | None = None, note: str | None = None) -> None:
-    transactions = [] if by is None else [Transaction(app_id=by, version=1)]
-    noted = {} if note is None else {"userMetadata": note}
-    properties = CommitProperties(app_transactions=transactions, custom_metadata=noted)
-    write_deltalake(str(table), ROWS_OF_TABLE_CHANGES, mode="append", commit_properties=properties)
-
-
 def told(table: Path, version: int = 0) -> list[tuple[int, str]]:
-    _, changes = list_changes_after(table, "sessions", version, {OURS_OF_TABLE_CHANGES})
+    _, changes = list_changes_after(table, "sessions", version, {OURS})
     return [(change.version, change.operation) for change in changes]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    append(tmp_path / "sessions", by=OURS_OF_TABLE_CHANGES)
+    append(tmp_path / "sessions", by=OURS)
     return tmp_path / "sessions"
 
 
 def test_batches_commands_and_upkeep_are_ours(table: Path) -> None:
-    append(table, by=OURS_OF_TABLE_CHANGES)
+    append(table, by=OURS)
     append(table, note="restore 20261121T105501-3fa9c2")
     append(table, by="operation-20261121T105501-3fa9c2")
     append(table)
@@ -178,8 +171,8 @@ def test_a_log_that_was_cut_is_read_from_where_it_begins(table: Path) -> None:
     for _ in range(3):
         append(table)
     (table / "_delta_log" / f"{1:020d}.json").unlink()
-    assert list_changes_after(table, "sessions", 0, {OURS_OF_TABLE_CHANGES}) == (0, [])
-    version, changes = list_changes_after(table, "sessions", 0, {OURS_OF_TABLE_CHANGES}, cut=True)
+    assert list_changes_after(table, "sessions", 0, {OURS}) == (0, [])
+    version, changes = list_changes_after(table, "sessions", 0, {OURS}, cut=True)
     assert (version, [change.version for change in changes]) == (3, [2, 3])
 
 

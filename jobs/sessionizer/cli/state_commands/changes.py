@@ -288,7 +288,7 @@ class ApplyCourse(OfFile):
 
     def make_runner(self, spark: SparkSession) -> SparkRunner[Apply]:
         """Return the runner."""
-        from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.commands.moves import ApplyRunner  # noqa: PLC0415  fast --help
 
         folder = savepoints_folder(self.where, self.command.folder)
         return ApplyRunner(**self.parts(spark), spec=self.spec, savepoints=folder)

@@ -42,11 +42,9 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.command import Command, Option, Plan
-from sessionizer.state.commands.registry import command_of
+from sessionizer.state.commands.registry import command_of, downtime_of, find_changed_lineage
 from sessionizer.state.commands.steps import Canary, StartLineage, Stop
-from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.table_snapshot import SparkNeeded
-from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:

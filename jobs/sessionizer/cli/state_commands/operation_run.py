@@ -29,7 +29,7 @@ from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, Termi
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import require_own_home_of_lineage
-from sessionizer.state.preconditions import require_as_planned
+from sessionizer.state.commands.registry import require_as_planned
 
 
 def carry_out(

@@ -32,9 +32,8 @@ from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command, mint_id
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.commands.registry import command_of
+from sessionizer.state.commands.registry import command_of, require_abandonable
 from sessionizer.state.lineages.origin import remove_abandoned
-from sessionizer.state.preconditions import require_abandonable
 
 
 @shares("streams", "home", "data", "master")

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.files import SeenFile
 from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
@@ -38,31 +37,26 @@ from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, StreamHome
-from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import KeptTypes, sink_folders
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, Reader, read_history_rows, read_to_now
 from sessionizer.spark.history.read import FirstBatch, SourceFigures, client_timeouts, look, rules_in_force
 from sessionizer.spark.ingest.guard import Guarded, require_erased_columns, require_in_reach, types_of
 from sessionizer.spark.ingest.punctuation import announcement
 from sessionizer.spark.sinks.examine import Examined
-from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import have_tables
-from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.lineages.migrated_events import write_first_batch
 from sessionizer.spark.state.open_events import count_by_kind, open_event_schema, open_payload, select_open_events
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures, Seed, SeedPlan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
+from sessionizer.state.lineages.committed_batch import StateTransfer, settle
 from sessionizer.state.lineages.origin import Origin, origins_of
-from sessionizer.state.lineages.state_transfer import StateTransfer, settle
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable, deletion_of_all, streamed_tables
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-
-_SEED_BATCH: Final = 0
-
 
 _TAKEN = "taken"
 
@@ -256,7 +250,11 @@ class SeedRunner(SparkRunner[Seed]):
             case KeepTypes():
                 settle(self.home, self.activated(operation), self._read(operation).kept)
             case WriteFinishedSessions():
-                self._fill_tables(self.activated(operation), self._read(operation), operation.permit)
+                reader, emitted = self.reader, self._read(operation).frame(self.spark)
+                payload, lineage = reader.examined.guarded.payload_fields, self.activated(operation)
+                counts = write_first_batch(self.home, lineage, reader.spec, payload, emitted, operation.permit)
+                sessions = count_text(counts[rows.SESSIONS], "session")
+                self.say(f"tables: {sessions}, {count_text(counts[rows.QUARANTINE], 'row')} in quarantine")
             case _:
                 return super().run_own(step, operation)
         return None
@@ -295,25 +293,6 @@ class SeedRunner(SparkRunner[Seed]):
             self.say("taking the history")
             self._history = reader.kept(self.home.seeds / operation.record.id, operation.permit)
         return self._history
-
-    def _fill_tables(self, lineage: str, taken: HistoryResults, permit: Callable[[], None]) -> None:
-        reader, spec = self.reader, self.reader.spec
-        sinks = Sinks(
-            lineage,
-            self.home.streamed_locations(spec.sink.path),
-            reader.examined.guarded.payload_fields,
-            GuardedAggregates.of(reader.spark, spec.measures),
-            spec.sink.keep_events,
-            permit,
-            stream=spec.name,
-            begun=_SEED_BATCH,
-        )
-        finished = taken.frame(reader.spark).where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE))
-        counts = sinks.write(finished, _SEED_BATCH)
-        written = [table_key(spec.sink.path, table) for table in counts.tables]
-        BatchLog(self.home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
-        sessions, refused = count_text(counts[rows.SESSIONS], "session"), count_text(counts[rows.QUARANTINE], "row")
-        self.say(f"tables: {sessions}, {refused} in quarantine")
 
 
 def count_deleted_rows(reader: HistoryReader, home: StreamHome) -> dict[str, int]:

@@ -19,7 +19,6 @@ from sessionizer.checkpoint.files import begin_where, copy_batch, copy_sources
 from sessionizer.checkpoint.log_entries import PARTITIONS, SOURCES, offset_log, proof_of_batch
 from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.wire import rows
-from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import copy_file, list_entries, make_data_folder, make_private_data, remove_tree
 from sessionizer.home.local_files import unwritable
@@ -35,9 +34,14 @@ from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.migrated_events import DECIDED, MigratedEvents, payload_so_far
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
-from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
+from sessionizer.state.lineages.committed_batch import (
+    CommittedBatch,
+    StateTransfer,
+    read_committed_batch,
+    require_kept,
+    require_same_batch,
+)
 from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.stream_spec.decisions import document_of
 
 _LEFT_FOR_MS: Final = DAY
@@ -46,10 +50,7 @@ _LEFT_FOR_MS: Final = DAY
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A copy of a lineage at a batch, in a scratch ``folder``. ``checkpoint`` goes on from there.
-
-    ``shift``: the number of a recorded batch less its number in the checkpoint.
-    """
+    """A copy of a lineage. ``shift``: the number of a recorded batch less its number in ``checkpoint``."""
 
     folder: DataPath
     checkpoint: DataPath
@@ -65,10 +66,8 @@ class Fork:
 
     def plan_batch(self, batch_id: int) -> None:
         """Have the next query run the recorded batch. Raises OSError."""
-        copy_file(
-            write_recorded_offsets(self.folder) / str(batch_id),
-            offset_log(self.checkpoint) / str(self.number_of(batch_id)),
-        )
+        target = offset_log(self.checkpoint) / str(self.number_of(batch_id))
+        copy_file(write_recorded_offsets(self.folder) / str(batch_id), target)
 
 
 def write_recorded_offsets(folder: DataPath) -> DataPath:
@@ -78,10 +77,7 @@ def write_recorded_offsets(folder: DataPath) -> DataPath:
 
 @contextmanager
 def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
-    """Make a folder for one proof, and remove it afterwards, with those that killed proofs left.
-
-    Raises UnwritablePath, DiskFull.
-    """
+    """Make a folder for one proof, then remove it with those of killed proofs. Raises UnwritablePath, DiskFull."""
     oldest, folder = mint_prefix(epoch_ms() - _LEFT_FOR_MS), home.proofs / proof_id
     for entry in list_entries(home.proofs):
         if entry.name < oldest:
@@ -98,10 +94,7 @@ def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
 
 
 def fork_lineage(recording: Recording, folder: DataPath) -> Fork:
-    """Copy the batch before the recorded ones as files. The stream may run meanwhile.
-
-    Raises BatchOutrun if Spark removes a file of it meanwhile, UnwritablePath, DiskFull.
-    """
+    """Copy the batch before the recorded ones, while the stream may run. Raises BatchOutrun, UnwritablePath."""
     fork, batches = Fork(folder, folder / "checkpoint"), recording.batches
     files = recording.spec.source.format == "files"
     with check_batch_is_kept(recording, folder):
@@ -115,25 +108,21 @@ def fork_lineage(recording: Recording, folder: DataPath) -> Fork:
 
 def copy_recorded_offsets(recording: Recording, folder: DataPath) -> None:
     """Copy the offsets of the recorded batches and of the one before, which Spark removes some day. Raises OSError."""
-    make_data_folder(write_recorded_offsets(folder))
+    source, target = offset_log(recording.checkpoint), write_recorded_offsets(folder)
+    make_data_folder(target)
     for batch_id in (recording.batches.fork_at, *recording.batches.ids):
-        copy_file(offset_log(recording.checkpoint) / str(batch_id), write_recorded_offsets(folder) / str(batch_id))
+        copy_file(source / str(batch_id), target / str(batch_id))
 
 
 @contextmanager
 def check_batch_is_kept(recording: Recording, folder: DataPath) -> Iterator[None]:
-    """Check that the batch of the fork is kept until all of it is copied.
-
-    Raises BatchOutrun if it is not, UnwritablePath, DiskFull.
-    """
-    at = recording.batches.fork_at
+    """Raise BatchOutrun if the batch of the fork is not kept until all of it is copied. Or UnwritablePath, DiskFull."""
+    stream, checkpoint, at = recording.home.name, recording.checkpoint, recording.batches.fork_at
     try:
-        before = proof_of_batch(recording.checkpoint, at)
-        yield
-        if proof_of_batch(recording.checkpoint, at) != before:
-            raise BatchOutrun(recording.home.name, at, "another batch took its place")
-    except FileNotFoundError as error:
-        raise BatchOutrun(recording.home.name, at, f"{error.filename or error} is gone") from error
+        with require_kept(stream, at):
+            before = proof_of_batch(checkpoint, at)
+            yield
+        require_same_batch(stream, checkpoint, at, before)
     except OSError as error:
         raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
 
@@ -143,11 +132,7 @@ _MIGRATED: Final = "migrated"
 
 
 def fork_with_migrations(spark: SparkSession, recording: Recording, folder: DataPath, examined: Examined) -> Fork:
-    """Seed a fork with the migrated open events of the batch before the recorded ones. The stream may run meanwhile.
-
-    Raises MigrationRefused, InvalidSpec if the spec cannot take the migrated events, and BatchOutrun if Spark removes
-    a file of the batch meanwhile.
-    """
+    """Seed a fork with the migrated events of the batch before. Raises MigrationRefused, InvalidSpec, BatchOutrun."""
     with check_batch_is_kept(recording, folder):
         copy_recorded_offsets(recording, folder)
         committed = read_committed_batch(recording.home, recording.batches.fork_at)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pydantic import TypeAdapter
@@ -41,15 +41,13 @@ from sessionizer.state.proof.comparison import (
     merge_comparisons,
     name_event_fields,
 )
-from sessionizer.state.proof.page import keep_page
-from sessionizer.state.proof.result import BATCHES, Proof, TableProof, judge_table, release_differences
+from sessionizer.state.proof.result import BATCHES, Proof, TableProof, judge_table, keep_page, release_differences
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 _OLD_SPEC: Final = "by_recorded_spec"
 
 
-@dataclass(frozen=True, slots=True)
-class KeptProof:
+class KeptProof(NamedTuple):
     """A proof, and where its page and its rows of the Delta table ``proof`` are kept."""
 
     proof: Proof
@@ -75,10 +73,8 @@ def prove_and_keep(
     """Prove, add the result to the Delta table ``proof``, and keep its page in the control directory.
 
     An upgrade calls this before it activates a lineage, by the spec and the code that the lineage is to run by. Then
-    ``kept.proof.require(accepted)`` raises ReplayDiffers unless all unexplained rows are accepted by name. The proof
-    replays batches of the lineage that is active, changes nothing of the stream, and may be repeated. ``proof`` has
-    the numbers of ``identical``, ``explained`` and ``unexplained`` rows. Raises the errors of ``prove_by_replay``, and
-    OSError.
+    ``kept.proof.require(accepted)`` raises ReplayDiffers unless all unexplained rows are accepted by name. Raises the
+    errors of ``prove_by_replay``, and OSError.
     """
     proof = prove_by_replay(spark, home, spec, request, say)
     table = add_to_proof_table(spark, home, proof)
@@ -101,8 +97,7 @@ def prove_by_replay(
     proof_id = mint_id(at)
     recording = read_recording(spark, home, spec, asked.batches, asked.first)
     with scratch_folder(home, proof_id) as folder:
-        examined = examine_replay(spark, recording)
-        fork = _fork(spark, recording, folder, examined)
+        examined, fork = _fork(spark, recording, folder)
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
         replayed = replay(spark, recording, fork, examined, say)
         tables, notes = _judge(spark, recording, fork, replayed, say)
@@ -128,9 +123,18 @@ def _judge(
     spark: SparkSession, recording: Recording, fork: Fork, replayed: Replayed, say: Callable[[str], None]
 ) -> tuple[tuple[TableProof, ...], list[str]]:
     """Compare the old rows with the new ones, and tell the doing of the release from that of a changed spec."""
-    noted = noted_rows(recording, replayed.batches)
-    old = recorded_rows(spark, recording, replayed.batches)
-    new = replayed_rows(spark, recording, fork, replayed.batches)
+    batches, live = replayed.batches, recording.home.table_locations(recording.sink)
+    facts = BatchLog(recording.home.lineage(recording.lineage).batches).kept_batches
+    noted = {
+        name: {batch: getattr(facts[batch], figure) for batch in batches if batch in facts}
+        for name, figure in _FACTS.items()
+    }
+
+    def old(name: str) -> DataFrame:
+        written = spark.read.format("delta").load(live[name])
+        return written.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
+
+    new = replayed_rows(spark, recording, fork, batches)
     compared, notes = compare_tables(old, new, noted)
     of_release, of_spec = compared, {name: TableComparison() for name in compared}
     if recording.changes and replayed.died is None and any(each.differences for each in compared.values()):
@@ -150,16 +154,11 @@ def _judge(
 def _replay_by_old_spec(
     spark: SparkSession, recording: Recording, replayed: Replayed, folder: DataPath, say: Callable[[str], None]
 ) -> Rows | str:
-    """Replay by this code and the recorded spec. What differs from the old rows then is the doing of the code.
-
-    Returns the rows of the same batches, or a note if this code cannot run the recorded spec. Raises as
-    ``prove_by_replay``.
-    """
+    """Replay by the recorded spec, for what the code alone changes. Returns rows, or a note if it cannot."""
     make_data_folder(folder)
     by_old = replace(recording, spec=replay_spec(recording.old_spec, recording.spec.key_groups), changes=(), waiting=())
     try:
-        examined = examine_replay(spark, by_old)
-        fork = _fork(spark, by_old, folder, examined)
+        examined, fork = _fork(spark, by_old, folder)
     except InvalidSpec as error:
         return f"no difference is explained, because this release cannot run the recorded spec: {error}"
     died = replay(spark, by_old, fork, examined, say).died
@@ -168,12 +167,13 @@ def _replay_by_old_spec(
     return replayed_rows(spark, by_old, fork, replayed.batches)
 
 
-def _fork(spark: SparkSession, recording: Recording, folder: DataPath, examined: Examined) -> Fork:
+def _fork(spark: SparkSession, recording: Recording, folder: DataPath) -> tuple[Examined, Fork]:
     """Copy the lineage as files, or seed a copy if migrations wait. Raises InvalidSpec if the spec does not fit it."""
+    examined = examine_replay(spark, recording)
     if recording.waiting:
-        return fork_with_migrations(spark, recording, folder, examined)
+        return examined, fork_with_migrations(spark, recording, folder, examined)
     require_readable_state(recording.home, recording.lineage, recording.spec, examined.guarded.payload)
-    return fork_lineage(recording, folder)
+    return examined, fork_lineage(recording, folder)
 
 
 ROWS_IN_A_PART: Final = 100_000
@@ -189,22 +189,8 @@ Rows: TypeAlias = "Callable[[str], DataFrame]"
 """The compared rows of a Delta table, which is given by its name."""
 
 
-def recorded_rows(spark: SparkSession, recording: Recording, batches: Collection[int]) -> Rows:
-    """Return the rows that ``batches`` wrote into the stream's tables."""
-    live = recording.home.table_locations(recording.sink)
-
-    def rows(name: str) -> DataFrame:
-        written = spark.read.format("delta").load(live[name])
-        return written.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
-
-    return rows
-
-
 def replayed_rows(spark: SparkSession, recording: Recording, fork: Fork, batches: Collection[int]) -> Rows:
-    """Return the rows of ``batches`` in the tables of the ``fork``.
-
-    A migration writes sessions that were over before it as rows of the batch before.
-    """
+    """Return the rows of ``batches`` in the ``fork``. Sessions before a migration are in the batch before."""
 
     def rows(name: str) -> DataFrame:
         written = spark.read.format("delta").load(fork.table(name))
@@ -213,22 +199,10 @@ def replayed_rows(spark: SparkSession, recording: Recording, fork: Fork, batches
     return rows
 
 
-def noted_rows(recording: Recording, batches: Collection[int]) -> dict[str, dict[int, int]]:
-    """Return, by table and batch, how many rows the driver noted that it wrote."""
-    facts = BatchLog(recording.home.lineage(recording.lineage).batches).kept_batches
-    return {
-        name: {batch: getattr(facts[batch], figure) for batch in batches if batch in facts}
-        for name, figure in _FACTS.items()
-    }
-
-
 def compare_tables(
     old: Rows, new: Rows, noted: Mapping[str, Mapping[int, int]]
 ) -> tuple[dict[str, TableComparison], list[str]]:
-    """Compare two sides by table.
-
-    A batch of which the old side lacks rows that are ``noted`` is left out, and named in the second result.
-    """
+    """Compare two sides by table, without batches that lack rows which are ``noted``: these are named."""
 
     def compare(name: str) -> tuple[dict[str, TableComparison], str]:
         return _compare_stored(name, old(name), new(name), noted.get(name, {}))
@@ -243,25 +217,20 @@ def compare_tables(
 def _compare_stored(
     name: str, old: DataFrame, new: DataFrame, noted: Mapping[int, int]
 ) -> tuple[dict[str, TableComparison], str]:
-    """Compare the rows of a Delta table, ``old`` and ``new``. ``noted``: how many old ones each batch wrote.
-
-    The second result names the batches that are left out, and is empty if there are none.
-    """
-    there, note = _count_rows(old, new), ""
+    """Compare the rows of a Delta table, and name the batches that are left out, as for ``compare_tables``."""
+    sides = [rows.select(F.lit(side).alias("side"), "batch_id") for side, rows in ((_OLD, old), (_NEW, new))]
+    counted = sides[0].union(sides[1]).groupBy("side", "batch_id").count().collect()
+    there, note = Counter({(row.side, row.batch_id): row["count"] for row in counted}), ""
     partial = sorted(batch for batch, count in noted.items() if there[_OLD, batch] != count)
     if partial:
         listed = ", ".join(map(str, partial))
         note = f"{name}: batches {listed} are left out, because the table does not hold all their rows"
         old, new = (each.where(~F.col("batch_id").isin(*partial)) for each in (old, new))
     parts = 1 + there.total() // ROWS_IN_A_PART if there else 0
-    sides = {table: (_rows_of(table, old), _rows_of(table, new)) for table in TABLES if table.stored_in == name}
-    return {table.name: _compare_frames(*frames, table, parts) for table, frames in sides.items()}, note
-
-
-def _count_rows(old: DataFrame, new: DataFrame) -> Counter[tuple[str, int]]:
-    sides = [rows.select(F.lit(side).alias("side"), "batch_id") for side, rows in ((_OLD, old), (_NEW, new))]
-    counted = sides[0].union(sides[1]).groupBy("side", "batch_id").count()
-    return Counter({(row.side, row.batch_id): row["count"] for row in counted.collect()})
+    tables = [table for table in TABLES if table.stored_in == name]
+    return {
+        table.name: _compare_frames(_rows_of(table, old), _rows_of(table, new), table, parts) for table in tables
+    }, note
 
 
 def _rows_of(table: ComparedTable, rows: DataFrame) -> DataFrame:
@@ -290,8 +259,7 @@ def _compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable, parts:
     return merge_comparisons(_COMPARISON.validate_json(row.compared) for row in compared.collect())
 
 
-NAME: Final = "proof"
-COLUMNS: Final = (
+_COLUMNS: Final = (
     "proof_id string, proved_at timestamp, lineage string, first_batch bigint, last_batch bigint, verdict string, "
     "table_name string, kind string, columns array<string>, rows bigint, explained_by array<string>, samples string"
 )
@@ -299,18 +267,14 @@ COLUMNS: Final = (
 
 def add_to_proof_table(spark: SparkSession, home: StreamHome, proof: Proof) -> str:
     """Append the result, and return the place of the table. ``kind`` is ``identical`` for the rows that are equal."""
-    location = uri_of(home.table(NAME))
-    rows = spark.createDataFrame(list(_rows(proof)), COLUMNS)
-    rows.coalesce(1).write.format("delta").mode("append").save(location)
-    return location
-
-
-def _rows(proof: Proof) -> Iterator[tuple[Any, ...]]:
-    moment = datetime.fromtimestamp(proof.at / 1000, UTC)
-    of_proof = (proof.id, moment, proof.lineage, proof.first, proof.last, str(proof.verdict))
+    location, moment = uri_of(home.table("proof")), datetime.fromtimestamp(proof.at / 1000, UTC)
+    of_proof, rows = (proof.id, moment, proof.lineage, proof.first, proof.last, str(proof.verdict)), list[Any]()
     for table in proof.tables:
-        yield (*of_proof, table.table, "identical", [], table.identical, [], "[]")
+        rows.append((*of_proof, table.table, "identical", [], table.identical, [], "[]"))
         for judged in table.differences:
             found, explained = judged.difference, list(judged.explained_by)
             samples = json.dumps([asdict(sample) for sample in found.samples], ensure_ascii=False)
-            yield (*of_proof, table.table, str(found.kind), list(found.columns), found.rows, explained, samples)
+            rows.append((*of_proof, table.table, str(found.kind), list(found.columns), found.rows, explained, samples))
+    frame = spark.createDataFrame(rows, _COLUMNS)
+    frame.coalesce(1).write.format("delta").mode("append").save(location)
+    return location

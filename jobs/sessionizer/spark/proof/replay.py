@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ from sessionizer.checkpoint.log_entries import (
 )
 from sessionizer.core.wire import rows
 from sessionizer.counts import count_text
-from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
+from sessionizer.errors import DamagedFile, NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import StreamHome
@@ -41,6 +41,7 @@ from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import BatchCounts, Sinks
+from sessionizer.state.lineages.committed_batch import require_kept
 from sessionizer.state.proof.result import Death, ReplayedBatches, choose_batches
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
@@ -65,8 +66,7 @@ _OF_THE_SOURCE = "source_"
 """Beginning of the causes of failures for which the source is to blame, not the release."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(NamedTuple):
     """Batches that were replayed, the rows that they read, the time it took, and the batch that failed, if any."""
 
     batches: tuple[int, ...]
@@ -78,10 +78,7 @@ class Replayed:
 def replay(
     spark: SparkSession, recording: Recording, fork: Fork, examined: Examined, say: Callable[[str], None]
 ) -> Replayed:
-    """Run the recorded batches on the ``fork``, into tables of its own.
-
-    Raises NothingToProve if the source lost events, and the transient error that ended a query.
-    """
+    """Run the recorded batches on the ``fork``, into its tables. Raises NothingToProve, transient errors."""
     spec, home = recording.spec, recording.home
     locations: Mapping[str, str] = {name: fork.table(name) for name in STREAMED}
     ensure_tables(spark, examined.shapes(spec), locations)
@@ -98,10 +95,7 @@ def replay(
 
 
 def examine_replay(spark: SparkSession, recording: Recording) -> Examined:
-    """Examine the spec of the replay over the source, without the files and ranges that the lineage leaves out.
-
-    Raises InvalidSpec, SourceReplaced, SourceUnreachable.
-    """
+    """Examine the spec over the source without what the lineage leaves out. Raises SourceReplaced, InvalidSpec."""
     home = recording.home
     require_source(spark, home, recording.spec, recording.lineage)
     return examine(spark, recording.spec, home.platform, SourceMemory.of(home, recording.lineage))
@@ -109,10 +103,7 @@ def examine_replay(spark: SparkSession, recording: Recording) -> Examined:
 
 @dataclass(slots=True)
 class _Run:
-    """Run of the recorded ``batches``, of which so many are ``over``.
-
-    ``counts``: of the batch that runs, once it is written. Spark passes on only the text of a ``failure`` in Python.
-    """
+    """Run of recorded ``batches``, ``over`` of them done. Spark passes on only the text of a ``failure``."""
 
     stream: str
     sinks: Sinks
@@ -127,14 +118,11 @@ class _Run:
 
     @property
     def batch_id(self) -> int:
-        """The batch that runs."""
+        """Batch that runs."""
         return self.batches[self.over]
 
     def plan_next(self) -> bool:
-        """Count the batch that is over, and plan the next one. Returns False after the last.
-
-        Raises NothingToProve if Spark did not run the batch, OSError.
-        """
+        """Plan the next batch once one is over, False after the last. Raises NothingToProve if it did not run."""
         with self._kept_failure():
             if self.is_begun:
                 committed = read_last_commit(self.fork.checkpoint)
@@ -203,11 +191,7 @@ class Recording:
 
 
 def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, count: int, first: int | None) -> Recording:
-    """Choose ``count`` batches, from ``first`` on or the newest ones, for a replay by ``spec``.
-
-    Raises NothingToProve, UnreadableLineage, MigrationRefused, DamagedFile, and BatchOutrun if Spark removes a batch
-    meanwhile.
-    """
+    """Choose ``count`` batches, the newest or from ``first`` on. Raises NothingToProve, BatchOutrun."""
     lineage = active_lineage(home)
     if lineage is None:
         raise NothingToProve(home.name, "it never ran")
@@ -223,15 +207,11 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         if (known := field_at(change.field)) is not None and known.selects_events:
             raise NothingToProve(home.name, f"the batches were read from another source ({change})")
     checkpoint = home.checkpoint(lineage)
-    try:
+    with require_kept(home.name, first or 0):
         kept = list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
         batches = choose_batches(home.name, kept, count, first, _obstacles(spark, home, lineage, spec))
-    except FileNotFoundError as error:
-        raise BatchOutrun(home.name, first or 0, f"{error.filename or error} is gone") from error
-    waiting = waiting_migrations(home, lineage, spec)
-    of_groups = [
-        f"{each} is not replayed: a rescale changes no session" for each in changes if each.field == KEY_GROUPS
-    ]
+    waiting, of_groups = waiting_migrations(home, lineage, spec), [each for each in changes if each.field == KEY_GROUPS]
+    not_replayed = [f"{each} is not replayed: a rescale changes no session" for each in of_groups]
     return Recording(
         home=home,
         lineage=lineage,
@@ -240,17 +220,14 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         spec=replay_spec(spec, int(record.document[KEY_GROUPS])),
         batches=batches,
         changes=(*(change for change in changes if change.field != KEY_GROUPS), *_changes_by_migrations(waiting)),
-        notes=(*([batches.note] if batches.note else []), *of_groups),
+        notes=(*([batches.note] if batches.note else []), *not_replayed),
         old_spec=parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path),
         waiting=waiting,
     )
 
 
 def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
-    """Return the spec for a replay: it leaves the files of the source where they are.
-
-    The fork has the ``key_groups`` of the lineage.
-    """
+    """Return the spec for a replay in ``key_groups``: it leaves the files of the source where they are."""
     document = document_of(spec)
     if options := document["source"].get("options"):
         kept = {name: value for name, value in options.items() if name.lower() not in _REMOVES_FILES}
@@ -263,21 +240,20 @@ def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: Stream
     checkpoint = home.checkpoint(lineage)
     unreadable = set(UnreadableFiles.of(home, lineage).uris())
 
+    def list_gone(uris: list[str]) -> list[str]:
+        return [uri for uri, size in sizes_of(spark, uris).items() if size is None]
+
     @cache
     def obstacle(batch_id: int) -> str | None:
         if spec.source.format == "files":
             read = map(file_position, files_of_batch(checkpoint, batch_id))
-            if gone := _missing_files(spark, [uri for uri in read if uri not in unreadable]):
+            if gone := list_gone([uri for uri in read if uri not in unreadable]):
                 return f"the source lacks {count_text(len(gone), 'file')} of it, such as {gone[0]}"
-        if gone := _missing_files(spark, files_of_batch(checkpoint, batch_id, PUNCTUATIONS)):
+        if gone := list_gone(files_of_batch(checkpoint, batch_id, PUNCTUATIONS)):
             return f"{len(gone)} of its punctuations are gone, such as {gone[0]}: an earlier release removed them"
         return None
 
     return obstacle
-
-
-def _missing_files(spark: SparkSession, uris: list[str]) -> list[str]:
-    return [uri for uri, size in sizes_of(spark, uris).items() if size is None]
 
 
 def _changes_by_migrations(migrations: Sequence[Migration]) -> list[Change]:

@@ -7,7 +7,7 @@ started for them. Two states are compared here, too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,8 @@ from sessionizer.inspection.log_of_key import group_of_key, read_log_of_key
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import (
     KeptState,
-    iterate_logs,
     log_blobs,
+    map_logs,
     open_event_schema,
     open_payload,
     reading_state,
@@ -51,10 +51,7 @@ class KeyDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Open events and keys of two states, shared or not. A key of both is ``changed`` if its events differ.
-
-    ``keys``: those that differ most.
-    """
+    """Open events and keys of two states. Events of a ``changed`` key differ. ``keys``: which differ most."""
 
     events_only_before: int
     events_only_now: int
@@ -67,11 +64,11 @@ class Comparison:
 
 
 def compare_states(before: DataFrame, now: DataFrame, most: int) -> Comparison:
-    """Compare canonical open events of two states. An event is identified by key, id and clock.
-
-    A repeat counts once.
-    """
-    by_key = _compare_keys(before, now).persist()
+    """Compare canonical open events of two states. Key, id and clock identify an event. A repeat counts once."""
+    sides = [frame.select(*_EVENT, F.lit(side).alias("side")) for frame, side in ((before, 1), (now, 2))]
+    events = sides[0].union(sides[1]).groupBy(*_EVENT).agg(F.expr("bit_or(side)").alias("sides"))
+    places = [F.count_if(F.col("sides") == bits).alias(name) for bits, name in ((1, _BEFORE), (2, _NOW), (3, _BOTH))]
+    by_key = events.groupBy("key").agg(*places).persist()
     try:
         totals = by_key.agg(
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (_BEFORE, _NOW, _BOTH)),
@@ -97,28 +94,6 @@ def compare_states(before: DataFrame, now: DataFrame, most: int) -> Comparison:
     )
 
 
-def _compare_keys(before: DataFrame, now: DataFrame) -> DataFrame:
-    """Count by key the events that are only in one state, only in the other, and in both."""
-    sides = [frame.select(*_EVENT, F.lit(side).alias("side")) for frame, side in ((before, 1), (now, 2))]
-    events = sides[0].union(sides[1]).groupBy(*_EVENT).agg(F.expr("bit_or(side)").alias("sides"))
-    return events.groupBy("key").agg(
-        F.count_if(F.col("sides") == 1).alias(_BEFORE),
-        F.count_if(F.col("sides") == 2).alias(_NOW),  # noqa: PLR2004  the bit above
-        F.count_if(F.col("sides") == 3).alias(_BOTH),  # noqa: PLR2004  both bits
-    )
-
-
-_CONTENTS: Final = "contents string"
-
-
-def read_log_of(spark: SparkSession, state: KeptState, key: str) -> tuple[int, Sequence[bytes]]:
-    """Return the number of the group of ``key`` and its blobs, oldest first. Call it in ``reading_state``."""
-    group = group_of_key(key, state.key_groups)
-    label = int(group_labels(state.key_groups)[group])
-    rows = log_blobs(spark, state).where(F.col("label") == label).collect()
-    return group, [bytes(row.blob) for row in rows]
-
-
 def describe_kept_state(found: RetainedBatch) -> KeptState:
     """Describe the state of a batch that is still kept. Raises ``pa.ArrowTypeError`` for clashing types."""
     return KeptState(found.checkpoint, found.batch_id, int(found.spec["key_groups"]), open_event_schema(found.kept))
@@ -130,16 +105,16 @@ def rules_of_batch(found: RetainedBatch) -> SessionRules:
 
 
 def read_sessions_of(spark: SparkSession, found: RetainedBatch, key: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the key group of ``key``, and its open sessions after the batch, as ``contents.sessions_of_key`` does.
-
-    Raises InvalidSpec, and Spark's errors.
-    """
+    """Return the group of ``key`` and its open sessions after the batch, as ``sessions_of_key`` does."""
     known = read_sessions_in_files(found, key)
     if known is not None:
         return known
     with reading_state(spark):
-        group, blobs = read_log_of(spark, describe_kept_state(found), key)
-    return group, _sessions_in(blobs, found, key)
+        state = describe_kept_state(found)
+        group = group_of_key(key, state.key_groups)
+        label = int(group_labels(state.key_groups)[group])
+        rows = log_blobs(spark, state).where(F.col("label") == label).collect()  # oldest first
+    return group, _sessions_in([bytes(row.blob) for row in rows], found, key)
 
 
 def read_sessions_in_files(found: RetainedBatch, key: str) -> tuple[int, list[dict[str, Any]]] | None:
@@ -165,7 +140,13 @@ def read_contents(
     blobs = log_blobs(spark, state)
     if only is not None:
         blobs = blobs.where(F.col("label") == int(group_labels(state.key_groups)[only]))
-    found = blobs.mapInArrow(_describer(state.key_groups, rules, heaviest), _CONTENTS).collect()
+    numbers = group_numbers(state.key_groups)
+
+    def describe(label: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+        contents = contents_of(blobs, numbers[label], rules, heaviest)
+        yield pa.record_batch([pa.array([json.dumps(asdict(contents))])], names=["contents"])
+
+    found = map_logs(blobs, describe, "contents string").collect()
     contents = [GroupContents.from_json(row.contents) for row in found]
     return {each.key_group: each for each in sorted(contents, key=lambda each: each.key_group)}
 
@@ -179,15 +160,3 @@ def read_timers(spark: SparkSession, state: KeptState) -> Mapping[int, Sequence[
     for row in rows.collect():
         timers.setdefault(numbers[row.label], []).append(int(row["at"]))
     return {group: sorted(timers[group]) for group in sorted(timers)}
-
-
-def _describer(
-    key_groups: int, rules: SessionRules, heaviest: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = group_numbers(key_groups)
-        for label, blobs in iterate_logs(batches):
-            contents = contents_of(blobs, numbers[label], rules, heaviest)
-            yield pa.record_batch([pa.array([json.dumps(asdict(contents))])], names=["contents"])
-
-    return describe

@@ -37,8 +37,7 @@ from sessionizer.spark.failures.query_failure import retry_conflicts
 from sessionizer.spark.ingest.punctuation import announcement, read_announced_timeouts
 from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
-from sessionizer.spark.state.savepoints.saved_state import has_table
-from sessionizer.spark.state.savepoints.savepoint import count_erased_in_savepoint, rewrite_savepoint
+from sessionizer.spark.state.savepoints.saved_state import count_erased_in_savepoint, has_table, rewrite_savepoint
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.listing import (
     RemovalMark,
@@ -102,10 +101,7 @@ class Sweep:
         return dict(found)
 
     def savepoints(self) -> list[Savepoint]:
-        """Return the savepoints that may hold events of before the erasure, by their ids.
-
-        A native one of a lineage that began since then holds none.
-        """
+        """Return the savepoints that may hold events of before the erasure, by their ids."""
         since = self._lineages_since()
         found = [each for folder in self.folders for each in list_savepoints(folder, epoch_ms())]
         new = {each.id for each in found if each.kind is SavepointKind.NATIVE and each.lineage in since}
@@ -118,16 +114,12 @@ class Sweep:
         return count_erased_in_savepoint(self.spark, saved.home, saved.manifest, self._erased)
 
     def erase_rows(self, note: str, wait: Callable[[], None]) -> None:
-        """Delete the rows of these people, ``wait``, then delete the files that earlier versions of tables consist of.
-
-        ``note`` stands with the commits in the tables' history. Until the old files go, readers of the change feed see
-        the deletions.
-        """
+        """Delete these people's rows, by a ``note``, ``wait`` for readers of the change feed, then delete old files."""
         held = [*self._held()]
         for each in held:
             values = self._values_in(self._table(each), each)
+            theirs = f"rows.{each.column} = erased.{_VALUE} AND rows.{each.old}"
             with noting(self.spark, note):
-                theirs = f"rows.{each.column} = erased.{_VALUE} AND rows.{each.old}"
                 change_rows_of(self.spark, each.location, values, theirs, self._changes(each))
         wait()
         for each in held:
@@ -186,9 +178,7 @@ class Sweep:
         for folder in dict.fromkeys(sink_folders(self.home, origins_of(self.home))):
             for name, location in self.home.table_locations(folder).items():
                 if name in _WHEN and table_exists(self.spark, name, location):
-                    held = self._held_in(name, location)
-                    if held is not None:
-                        yield held
+                    yield from filter(None, (self._held_in(name, location),))
 
     def _held_in(self, name: str, location: str) -> _Held | None:
         column, redacts, until = self.erasure.column, self.erasure.redacts, f"timestamp_millis({self.erasure.until_ms})"
@@ -217,7 +207,6 @@ class Sweep:
         return _Held(name, location, column if has_column else _SESSION, old, found, theirs)
 
     def _changes(self, held: _Held) -> dict[str, Column]:
-        """Return the new values of the columns that are redacted."""
         if held.name != SESSIONS:
             return {name: F.lit(None) for name in held.redacts}
         return {"events": F.transform("rows.events", partial(self._redact, held.redacts))} if held.redacts else {}
@@ -279,10 +268,7 @@ class Sweep:
 def change_rows_of(
     spark: SparkSession, location: str, values: DataFrame, theirs: str, changes: Mapping[str, Column]
 ) -> None:
-    """Delete the ``rows`` of a table that are ``theirs``, an SQL condition over them and ``erased`` values.
-
-    If there are ``changes``, set these columns in place of that.
-    """
+    """Set ``changes`` in the ``rows`` that are ``theirs`` (SQL) by ``erased`` values. Without any, delete them."""
 
     def change() -> None:
         merge = DeltaTable.forPath(spark, location).alias("rows").merge(values.alias("erased"), theirs)
@@ -293,10 +279,7 @@ def change_rows_of(
 
 
 def purge(spark: SparkSession, location: str) -> None:
-    """Delete the data files, and those of the change feed, that no longer belong to the table.
-
-    Only files that its log names are deleted, so that a batch which is being written keeps its own.
-    """
+    """Delete the data files that the log names and the table no longer has. A running batch keeps its own."""
     with temporary_settings(spark, _AT_ONCE):
         spark.sql(f"REORG TABLE delta.`{location}` APPLY (PURGE)")  # rows that a deletion vector hides
         try:

@@ -8,7 +8,7 @@ number the events in them are packed anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -38,8 +38,7 @@ from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields, struct_of
 from sessionizer.spark.query.processor import Output
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
-from sessionizer.state.lineages.committed_batch import CommittedBatch
-from sessionizer.state.lineages.state_transfer import Blobs
+from sessionizer.state.lineages.committed_batch import Blobs, CommittedBatch
 
 
 def tabulate_output(output: Output) -> pa.Table:
@@ -78,10 +77,7 @@ ROWS_AT_A_TIME: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class KeptState:
-    """The state after ``batch_id`` of the query at ``checkpoint``.
-
-    ``events``: columns that take all open events, by ``open_event_schema``. ``revision``: of the blobs.
-    """
+    """The state after a batch. ``events``: columns for all open events. ``revision``: of the blobs."""
 
     checkpoint: DataPath
     batch_id: int
@@ -91,10 +87,7 @@ class KeptState:
 
 
 def describe_state(home: StreamHome, committed: CommittedBatch) -> KeptState:
-    """Describe the state of a stream after the batch of ``committed``.
-
-    Raises ``pa.ArrowTypeError`` for clashing types.
-    """
+    """Describe the state of a stream after a batch. Raises ``pa.ArrowTypeError`` for clashing types."""
     return KeptState(
         checkpoint=home.checkpoint(committed.lineage),
         batch_id=committed.batch_id,
@@ -110,12 +103,7 @@ def open_event_schema(kept: KeptTypes) -> pa.Schema:
 
 
 def open_payload(kept: KeptTypes) -> list[pa.Field]:
-    """Return the payload's columns in the widest of their types.
-
-    Raises ``pa.ArrowTypeError`` if two do not go together.
-
-    No driver lets such a pair into one state (``ingest.kept_types``).
-    """
+    """Return the payload's columns in the widest types. Raises ``pa.ArrowTypeError`` for clashing ones."""
     columns = (
         [pa.schema(arrow_fields(StructType.fromJson(struct_of(name, kind)))) for kind in types]
         for name, types in kept.payload.items()
@@ -147,12 +135,13 @@ def bring_to_head(open_events: DataFrame, revision: str, events: pa.Schema) -> D
 
 
 def open_events_of(logs: DataFrame, key_groups: int, events: pa.Schema) -> DataFrame:
-    """Open the events in ``logs``, in the form of ``log_blobs``. Call it in ``few_blobs_at_a_time``.
+    """Open ``logs`` by ``log_blobs``. ``events``: columns for all. Call it in ``few_blobs_at_a_time``."""
+    numbers = group_numbers(key_groups)
 
-    ``events``: columns that take all of them.
-    """
-    shape = from_arrow_schema(canonical_schema(events), prefer_timestamp_ntz=False)
-    return logs.mapInArrow(_opener(key_groups, events), shape)
+    def open_log(label: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+        yield from read_typed_rows(decode_log(blobs), numbers[label], events).to_batches(max_chunksize=ROWS_AT_A_TIME)
+
+    return map_logs(logs, open_log, from_arrow_schema(canonical_schema(events), prefer_timestamp_ntz=False))
 
 
 def drop_erased_events(open_events: DataFrame, erased: ErasedKeys) -> DataFrame:
@@ -167,31 +156,21 @@ def drop_erased_events(open_events: DataFrame, erased: ErasedKeys) -> DataFrame:
 
 def drop_erased_from_logs(logs: DataFrame, erased: ErasedKeys) -> DataFrame:
     """Return logs in the form of ``log_blobs``, by ``rows.INITIAL``, without the events of ``erased`` keys."""
-
-    def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for label, blobs in iterate_logs(batches):
-            kept = erased.clean_log(blobs)
-            for number, blob in enumerate(kept):
-                yield log_row(label, number, len(kept), blob)
-
-    return logs.mapInArrow(drop, INITIAL)
+    return map_logs(logs, lambda label, blobs: log_rows(label, erased.clean_log(blobs)), INITIAL)
 
 
 def count_erased_in_logs(logs: DataFrame, erased: ErasedKeys, *, with_deleted: bool = False) -> int:
-    """Count the events of ``erased`` keys in logs in the form of ``log_blobs``: open ones, and those that are deleted.
+    """Count the events of ``erased`` keys in logs by ``log_blobs``, also deleted ones if ``with_deleted``."""
 
-    Deleted ones are in a log until it is written anew. They count only ``with_deleted``.
-    """
+    def count(_: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+        log = [decode(blob) for blob in blobs]
+        tables = split_log(log).tables if with_deleted else drop_deleted(log)
+        found = (erased.find_in_events(table, with_redacted=True) for table in tables)
+        events = sum(pc.sum(mask).as_py() for mask in found if mask is not None)
+        yield pa.RecordBatch.from_pydict({"events": pa.array([events], pa.int64())})
 
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, blobs in iterate_logs(batches):
-            log = [decode(blob) for blob in blobs]
-            tables = split_log(log).tables if with_deleted else drop_deleted(log)
-            found = (erased.find_in_events(table, with_redacted=True) for table in tables)
-            events = sum(pc.sum(mask).as_py() for mask in found if mask is not None)
-            yield pa.RecordBatch.from_pydict({"events": pa.array([events], pa.int64())})
-
-    return int(logs.mapInArrow(count, "events bigint").agg(F.coalesce(F.sum("events"), F.lit(0))).collect()[0][0])
+    total = map_logs(logs, count, "events bigint").agg(F.coalesce(F.sum("events"), F.lit(0)))
+    return int(total.collect()[0][0])
 
 
 def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:
@@ -200,13 +179,9 @@ def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:
 
 
 def read_state_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
-    """Read the clients' timeouts (ms) that were changed so far, as each group keeps them.
-
-    Raises ValueError if groups keep different timeouts, or some keep none. No state of ours is like that.
-    """
-    rows = (
-        _variable(spark, state, "timeouts_fingerprint").selectExpr("key.key_group label", "value.fingerprint").collect()
-    )
+    """Read the changed timeouts (ms) by client. Raises ValueError if groups keep different ones."""
+    kept = _variable(spark, state, "timeouts_fingerprint")
+    rows = kept.selectExpr("key.key_group label", "value.fingerprint").collect()
     if not rows:
         return {}
     fingerprints = {bytes(row.fingerprint) for row in rows}
@@ -233,27 +208,21 @@ def _variable(spark: SparkSession, state: KeptState, name: str) -> DataFrame:
     return reader.option("flattenCollectionTypes", "true").load(uri_of(state.checkpoint))
 
 
-def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for ``mapInArrow``: the blobs of a partition in, each group's together and in order."""
+def map_logs(
+    logs: DataFrame, change: Callable[[int, list[bytes]], Iterable[pa.RecordBatch]], shape: str | StructType
+) -> DataFrame:
+    """Return what ``change`` makes of each group's label and blobs, oldest first. ``logs``: by ``log_blobs``."""
 
-    def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = group_numbers(key_groups)
-        for label, blobs in iterate_logs(batches):
-            rows = read_typed_rows(decode_log(blobs), numbers[label], events)
-            yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
+    def change_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        labelled = (
+            row
+            for batch in batches
+            for row in zip(batch.column("label").to_pylist(), batch.column("blob").to_pylist(), strict=True)
+        )
+        for label, found in groupby(labelled, key=lambda row: row[0]):
+            yield from change(label, [blob for _, blob in found])
 
-    return open_groups
-
-
-def iterate_logs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield each group's label and blobs, oldest first, from the rows of ``log_blobs`` as they come to a worker."""
-    labelled = (
-        row
-        for batch in batches
-        for row in zip(batch.column("label").to_pylist(), batch.column("blob").to_pylist(), strict=True)
-    )
-    for label, found in groupby(labelled, key=lambda row: row[0]):
-        yield label, [blob for _, blob in found]
+    return logs.mapInArrow(change_all, shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +235,11 @@ class FirstLog:
 
 def keep_logs(spark: SparkSession, state: KeptState) -> FirstLog:
     """Return the blobs of ``state`` as they are. Evaluate it in ``reading_state``."""
-    return FirstLog(log_blobs(spark, state).mapInArrow(_number_blobs, INITIAL), digest_blobs(spark, state))
+    return FirstLog(map_logs(log_blobs(spark, state), log_rows, INITIAL), digest_blobs(spark, state))
 
 
 def digest_blobs(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
-    """Return the SHA-256 of each blob, in order, by the number of each key group that has any.
-
-    Call it in ``reading_state``.
-    """
+    """Return the SHA-256 of each blob, in order, by the number of its key group. Call it in ``reading_state``."""
     placed = log_blobs(spark, state).select(
         "label", F.monotonically_increasing_id().alias("place"), F.sha2("blob", 256).alias("digest")
     )
@@ -281,10 +247,7 @@ def digest_blobs(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
 
 
 def number_groups(rows: DataFrame, key_groups: int) -> DataFrame:
-    """Return rows by ``rows.INITIAL`` with the numbers of their groups in place of the labels.
-
-    The labels follow from the numbers.
-    """
+    """Return rows by ``rows.INITIAL`` with the numbers of groups in place of the labels, which follow from them."""
     numbers = F.create_map(*(F.lit(each) for pair in group_numbers(key_groups).items() for each in pair))
     return rows.withColumn("key_group", numbers[F.col("key_group")])
 
@@ -307,10 +270,11 @@ def first_log_of(rows: DataFrame, key_groups: int) -> FirstLog:
     return FirstLog(rows, group_blobs(((row.key_group, row.number, row.digest) for row in placed), key_groups))
 
 
-def log_row(label: int, number: int, of: int, blob: bytes) -> pa.RecordBatch:
-    """Return a blob by ``rows.INITIAL``: the ``number``-th of the ``of`` blobs in the log of a group."""
-    places = [pa.array([each], pa.int32()) for each in (label, number, of)]
-    return pa.record_batch([*places, pa.array([blob], pa.binary())], names=["key_group", "number", "of", "blob"])
+def log_rows(label: int, blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+    """Yield the blobs of a group's log by ``rows.INITIAL``, one at a time."""
+    for number, blob in enumerate(blobs):
+        places = [pa.array([each], pa.int32()) for each in (label, number, len(blobs))]
+        yield pa.record_batch([*places, pa.array([blob], pa.binary())], names=["key_group", "number", "of", "blob"])
 
 
 def group_blobs(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict[int, Blobs]:
@@ -320,10 +284,3 @@ def group_blobs(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict
     for label, _, digest in sorted(placed):
         found.setdefault(numbers[label], []).append(digest)
     return {group: tuple(digests) for group, digests in found.items()}
-
-
-def _number_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the blobs of a partition, with their places in the logs of their groups."""
-    for label, blobs in iterate_logs(batches):
-        for number, blob in enumerate(blobs):
-            yield log_row(label, number, len(blobs), blob)

@@ -116,9 +116,8 @@ class Plan(Generic[Chosen_co]):
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers."""
-        return (
-            self.decision.decided if self.releases is None else {**self.decision.decided, "release": self.releases[1]}
-        )
+        release = {} if self.releases is None else {"release": self.releases[1]}
+        return {**self.decision.decided, **release}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
@@ -131,8 +130,7 @@ class Plan(Generic[Chosen_co]):
         decision: Any = self.decision
         yield from decision.lines()
         if self.releases is not None:
-            before, now = self.releases
-            said = f"the new lineage takes {now}, and the stream runs by {before}"
+            said = f"the new lineage takes {self.releases[1]}, and the stream runs by {self.releases[0]}"
             yield f"  release: {said}. `upgrade --prove` compares them"
 
     @property
@@ -219,17 +217,14 @@ class Command(JsonRecord):
         """Return the command of a form with these fields ``filled``. Each line of a repeated option is a value."""
         repeated = {name for name, each in cls.options().items() if each.default == ()}
         values: dict[str, Any] = {name: filled[name] for name in cls.options() if name in filled}
-        lines = {name: tuple(_lines(str(value))) for name, value in values.items() if name in repeated}
-        return cls(**{**values, **lines})
+        for name in repeated & values.keys():
+            values[name] = tuple(filter(None, map(str.strip, str(values[name]).splitlines())))
+        return cls(**values)
 
     def to_json(self) -> JsonObject:
         """Return the options by the names of their fields."""
         every = JsonRecord.to_json(self)
         return {name: every[name] for name in self.options()}
-
-
-def _lines(text: str) -> Iterator[str]:
-    return filter(None, map(str.strip, text.splitlines()))
 
 
 _FLAG: Final = "--canary"

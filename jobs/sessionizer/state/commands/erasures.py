@@ -2,19 +2,25 @@
 
 A new lineage begins without their open events. Then their rows leave the tables and the old files of these, and what
 is left of the state before is written anew or removed. Nothing of that can be undone.
+
+A table may hold requests to erase people. A row asks for a value of the column ``key``, ``client`` or one of the
+payload. Its other columns may be left out: ``stream`` (null: every stream), ``requested_at`` (timestamp; null: since
+ever), and ``done`` (a map of the streams that have erased it, with the moments).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sessionizer.control.execution import Step
 from sessionizer.core.definition.erasure import KEY, PERSONAL
 from sessionizer.counts import count_is, count_text
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import DamagedFile, InvalidSpec, LookupNotInstalled
+from sessionizer.home.local_files import first_line
 from sessionizer.home.names import QUARANTINE
 from sessionizer.state.commands.command import Command, Decision, Plan, option
 from sessionizer.state.commands.steps import (
@@ -27,6 +33,10 @@ from sessionizer.state.commands.steps import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sessionizer.control.records.erasure_record import ErasureRecord
+    from sessionizer.core.wire.erased_keys import ErasedKeys
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -152,12 +162,9 @@ class Erase(Command):
         )
 
 
-_LISTED: Final = 5
-
-
-def _few(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{', '.join(names[:_LISTED])}{more}"
+def _few(names: tuple[str, ...], listed: int = 5) -> str:
+    more = f" and {len(names) - listed} more" if len(names) > listed else ""
+    return f"{', '.join(names[:listed])}{more}"
 
 
 def require_column(column: str, spec: StreamSpec, kept: KeptTypes) -> None:
@@ -189,3 +196,67 @@ def require_people(values: Iterable[str | None], place: str) -> tuple[str, ...]:
     if not people:
         raise InvalidSpec("--keys", place, "at least one value, each in a line of its own")
     return people
+
+
+REQUESTS: Final = "SESSIONIZER_ERASE_REQUESTS"
+"""Variable with the place of the table, an absolute path or a URI."""
+STREAM: Final = "stream"
+REQUESTED_AT: Final = "requested_at"
+DONE: Final = "done"
+OPTIONAL: Final = (STREAM, REQUESTED_AT, DONE)
+
+
+def count_requests(place: str, streams: Mapping[str, Collection[str]], until_ms: int) -> Iterator[tuple[str, str, int]]:
+    """Yield each stream with people to erase, the column, and their number. ``streams``: their payload columns."""
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415  an extra
+        from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
+    except ImportError as error:
+        raise LookupNotInstalled from error
+    try:
+        dataset = DeltaTable(place).to_pyarrow_dataset()
+        names = dataset.schema.names
+        by = [each for each in PERSONAL if each in names]
+        # beside a key, a column of the same name as one of the payload says something else of the request
+        by = by or sorted(set[str]().union(*streams.values()).intersection(names) - {*OPTIONAL})
+        if DONE not in names or not by or (len(by) > 1 and by[0] not in PERSONAL):
+            column = f"{' or '.join(PERSONAL)}, or else one of a payload"
+            raise InvalidSpec(REQUESTS, place, f"a Delta table with the columns {DONE} and {column}")
+        rows = dataset.to_table(columns=[*by, *(each for each in OPTIONAL if each in names)])
+    except TableNotFoundError as error:
+        raise InvalidSpec(REQUESTS, place, "the place of a Delta table") from error
+    except DeltaError as error:
+        raise DamagedFile(place, first_line(error)[:300]) from error
+    for stream, payload in streams.items():
+        for column in by:
+            people = find_requests(rows, column, stream, until_ms) if column in (*PERSONAL, *payload) else ()
+            if people:
+                yield stream, column, len(people)
+                break  # the others are due as soon as these are done
+
+
+def find_requests(rows: pa.Table, column: str, stream: str, until_ms: int, *, are_done: bool = False) -> dict[str, int]:
+    """Return the values that ``stream`` has not erased, each with its newest request (epoch ms) up to ``until_ms``.
+
+    ``are_done``: those that it has erased. ``rows``: ``column`` and those columns of ``OPTIONAL`` that the table has.
+    """
+    found = dict[str, int]()
+    for row in rows.to_pylist():
+        value, moment = row[column], row.get(REQUESTED_AT)
+        at = 0 if moment is None else int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        is_asked = value not in {None, ""} and row.get(STREAM) in {None, stream} and at <= until_ms
+        if is_asked and (stream in dict(row.get(DONE) or ())) is are_done:
+            found[str(value)] = max(at, found.get(str(value), 0))
+    return found
+
+
+def find_done(
+    requests: Mapping[str, int], ledger: Iterable[ErasureRecord], erased: ErasedKeys, column: str
+) -> Iterator[tuple[ErasureRecord, list[str]]]:
+    """Yield each finished erasure of the ``ledger`` with the values that it erased after they were requested."""
+    for record in ledger:
+        if record.swept_at is not None and record.column == column and not record.redacts:
+            erasure = record.erasure
+            done = [value for value, at in requests.items() if at <= record.until and erased.has(erasure, value)]
+            if done:
+                yield record, done

@@ -36,10 +36,7 @@ from sessionizer.stream_spec.document.source import KafkaSource
 
 @dataclass(frozen=True, slots=True)
 class RescalePlan(Decision):
-    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one.
-
-    ``canary``: terms of the new lineage.
-    """
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one. ``canary``: of the new lineage."""
 
     covers: ClassVar = ("stream", "lineage", "before", "now")
     stream: str
@@ -49,14 +46,9 @@ class RescalePlan(Decision):
     now: Division
     canary: CanaryTerms | None = USUAL
 
-    @property
-    def changes_something(self) -> bool:
-        """Whether there is anything to do."""
-        return self.before != self.now
-
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
-        if not self.changes_something:
+        if self.before == self.now:
             yield f"stream {self.stream} has {self.now} already, so there is nothing to change"
             return
         yield f"stream {self.stream} continues with its state divided anew"
@@ -74,10 +66,7 @@ def plan_rescale(
     partitions: int | None,
     canary: CanaryTerms | None = USUAL,
 ) -> RescalePlan:
-    """Make the plan of a rescale. None keeps a number as it is. ``canary``: of the new lineage.
-
-    Raises InvalidSpec for more partitions than key groups.
-    """
+    """Make the plan of a rescale. None keeps a number as it is. Raises InvalidSpec for more partitions than groups."""
     before = Division.read(committed.spec, committed.settings)
     now = before.change(key_groups, partitions)
     return RescalePlan(stream, committed.lineage, committed.batch_id, before, now, canary)
@@ -103,12 +92,8 @@ class Rescale(Command):
             division,
             leaves=(division.lineage, division.batch_id),
             steps=(Stop(), *new_lineage(self.terms), Activate()),
-            is_needed=division.changes_something,
+            is_needed=division.before != division.now,
         )
-
-
-_SETTLED: Final = "source.starting_offsets"
-"""Setting of a stream that never ran. The plan decides where a switch begins."""
 
 
 class Edge(StrEnum):
@@ -139,10 +124,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class UnreadPart:
-    """Part of the old source that the stream has not read, in ``items``.
-
-    None means unknown, and ``why`` has the reason.
-    """
+    """Part of the old source that the stream has not read, in ``items``. None: unknown, and ``why`` has the reason."""
 
     unit: str
     items: int | None
@@ -209,7 +191,13 @@ class SwitchPlan(Decision):
         yield "  to    a new lineage with every open session"
         yield f"        it reads the new source from {self.start}: {self.begins}"
         if self.gap_ms is not None:
-            yield f"        {_gap_text(self.gap_ms, self.first_event)}"
+            first = f"the new source begins with events of {moment_text(self.first_event or 0)}"
+            seconds = f"{abs(self.gap_ms) / 1000:,.0f} s"
+            if self.gap_ms > 0:
+                yield f"        {first}: a gap of {seconds} after the last event that was read"
+            else:
+                known = "Events that open sessions have are dropped by their ids. Others up to the watermark are late"
+                yield f"        {first}: {seconds} before the last event that was read. {known}"
         yield "  no table is changed, and no session is closed"
 
 
@@ -223,7 +211,8 @@ def decide_switch(
 
 def require_switch(changes: tuple[Change, ...]) -> None:
     """Raise InvalidSpec if the source is the same, or if fields beyond those of a source are changed."""
-    named = [change for change in changes if change.field != _SETTLED]
+    # that one is for a stream that never ran: the plan decides where a switch begins
+    named = [change for change in changes if change.field != "source.starting_offsets"]
     if not any(change.field.startswith("source.") for change in named):
         raise InvalidSpec(
             "source", "that of the running stream", "another source, and write it into the stream's file first"
@@ -260,25 +249,13 @@ def topics_that_stay(
     )
 
 
-def _gap_text(gap_ms: int, first_event: int | None) -> str:
-    first = f"the new source begins with events of {moment_text(first_event or 0)}"
-    seconds = f"{abs(gap_ms) / 1000:,.0f} s"
-    if gap_ms > 0:
-        return f"{first}: a gap of {seconds} after the last event that was read"
-    known = "Events that open sessions have are dropped by their ids. Others up to the watermark are late"
-    return f"{first}: {seconds} before the last event that was read. {known}"
-
-
 _LISTED: Final = 20
 """Number of losses that are named one by one in the plan's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossPlan(Decision):
-    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` and resumes without the ``lost`` events.
-
-    It goes on by the spec of a ``fingerprint``. ``begins``: the position in the source, as text.
-    """
+    """A decision: ``stream`` leaves ``lineage`` and resumes without the ``lost`` events, by the same spec."""
 
     covers: ClassVar = ("stream", "lineage", "fingerprint", "lost")
     stream: str

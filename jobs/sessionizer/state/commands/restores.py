@@ -24,7 +24,7 @@ from sessionizer.deployment.differences import (
     describe_hindrance,
     refusal_of,
 )
-from sessionizer.errors import EventsGone, InvalidSpec, NotAccepted
+from sessionizer.errors import EventsGone, InvalidSpec, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.names import IDENTIFIER_PATTERN
 from sessionizer.lineage.canary.judge import USUAL, CanaryTerms
@@ -127,6 +127,17 @@ class Restore(Command):
 
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
+        refusal: SessionizerError | None = refusal_of(
+            decision.stream, self.name, decision.differences, decision.accepted
+        )
+        if decision.replay.missing:
+            refusal = EventsGone(decision.stream, decision.replay.missing)
+        elif decision.canary is not None and decision.canary.goes_back and not decision.leads_back:
+            lineage = decision.leaves
+            allowed = (
+                f"Omit it, because no rollback undoes this restore: it leaves lineage {lineage}, which has no batch"
+            )
+            refusal = InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
         return self.make_plan(
             decision,
             leaves=(decision.leaves, decision.newest_batch),
@@ -142,7 +153,7 @@ class Restore(Command):
                 Activate(),
                 *(self.last_steps if decision.migrations else ()),
             ),
-            refusal=_refusal(decision),
+            refusal=refusal,
         )
 
     @property
@@ -154,19 +165,6 @@ class Restore(Command):
     def last_steps(self) -> tuple[Step, ...]:
         """Steps that follow the decisive change: sessions that were over before a migration get into the tables."""
         return (WriteFinishedSessions(),) if self.with_file else ()
-
-
-def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | NotAccepted | None:
-    """Return the error that makes the restore impossible, None if it is possible."""
-    gone = plan.replay.missing
-    if gone:
-        return EventsGone(plan.stream, gone)
-    if plan.canary is not None and plan.canary.goes_back and not plan.leads_back:
-        allowed = (
-            f"Omit it, because no rollback undoes this restore: it leaves lineage {plan.leaves}, which has no batch"
-        )
-        return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
-    return refusal_of(plan.stream, Restore.name, plan.differences, plan.accepted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,11 +234,12 @@ class RestorePlan(Decision):
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers, with what differs from the savepoint, if anything may."""
-        if not (self.by_file or self.differences):
-            return self.covered()
-        differing = decided_differences(self.differences)
-        changed = {"by_file": self.by_file, "differences": differing, "accepted": self.accepted}
-        return {**self.covered(), **changed, **({"migrations": self.migrations} if self.migrations else {})}
+        decided = self.covered()
+        if self.by_file or self.differences:
+            differing = decided_differences(self.differences)
+            decided |= {"by_file": self.by_file, "differences": differing, "accepted": self.accepted}
+            decided |= {"migrations": self.migrations} if self.migrations else {}
+        return decided
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -262,13 +261,22 @@ class RestorePlan(Decision):
         yield f"stream {self.stream} returns to savepoint {self.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {self.leaves}, {describe_left(self.newest_batch)}"
         yield f"  to    a new lineage with the state after batch {self.batch_id} of {self.lineage}"
-        yield f"  spec  {self._spec_text}"
+        spec = "the savepoint's. To continue with the stream's file instead, add --with-file"
+        if self.by_file:
+            counts = count_verdicts(self.differences)
+            spec = f"the stream's file. From the savepoint's spec it differs by {counts or 'nothing'}"
+        elif self.spec_stays:
+            spec = "the savepoint's, by which the stream runs"
+        yield f"  spec  {spec}"
         yield from (f"        {line}" for line in describe_differences(self.differences))
         for each in self.migrations:
             yield f"        migration {each}"
         if self.migrations:
             yield "        sessions that are over by the savepoint's rules are written, before open events are migrated"
-        yield f"  open  {_open_text(self.sessions, self.events)}"
+        opened = "not counted, because the savepoint is native"
+        if self.sessions is not None and self.events is not None:
+            opened = f"{count_text(self.sessions, 'session')} of {count_text(self.events, 'event')}"
+        yield f"  open  {opened}"
         for each in self.excluded_ranges.lines():
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"
         for remark in self.remarks:
@@ -276,15 +284,6 @@ class RestorePlan(Decision):
         yield from consequences(self.tables, self.replay)
         if hindrance := describe_hindrance(self.differences, self.accepted):
             yield hindrance
-
-    @property
-    def _spec_text(self) -> str:
-        if self.by_file:
-            counts = count_verdicts(self.differences)
-            return f"the stream's file. From the savepoint's spec it differs by {counts or 'nothing'}"
-        if self.spec_stays:
-            return "the savepoint's, by which the stream runs"
-        return "the savepoint's. To continue with the stream's file instead, add --with-file"
 
 
 def describe_left(newest_batch: int) -> str:
@@ -310,12 +309,6 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
         yield f"  no longer in the source: {file}"
     if replay.missing:
         yield "this plan is refused, because the events in them would be lost"
-
-
-def _open_text(sessions: int | None, events: int | None) -> str:
-    if sessions is None or events is None:
-        return "not counted, because the savepoint is native"
-    return f"{count_text(sessions, 'session')} of {count_text(events, 'event')}"
 
 
 def _days(by_day: Mapping[str, int]) -> str:

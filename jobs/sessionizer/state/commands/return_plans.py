@@ -40,7 +40,7 @@ from sessionizer.lineage.kept_spec import (
 )
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.restores import Restore, RestorePlan, RollbackPlan
-from sessionizer.state.lineages.committed_batch import FILES
+from sessionizer.state.lineages.committed_batch import FILES, Offset
 from sessionizer.state.lineages.origin import (
     Origin,
     Path,
@@ -61,8 +61,14 @@ from sessionizer.state.restores.ranges import (
     replay_of_files,
     replay_of_topic,
 )
-from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, changes_to, streamed_tables
-from sessionizer.state.restores.row_counts import count_changes_in_files
+from sessionizer.state.restores.row_changes import (
+    RowChanges,
+    RowsOfTable,
+    StreamedTable,
+    changes_to,
+    count_changes_in_files,
+    streamed_tables,
+)
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, checksum, read_saved_spec
 from sessionizer.state.savepoints.savepoint_writer import require_same_line
 from sessionizer.state.savepoints.verification import require_undamaged
@@ -107,11 +113,7 @@ class FileFacts:
         return combine_ranges(carried_ranges(home, manifest), (), ())
 
     def list_lost_events(
-        self,
-        home: StreamHome,
-        spec: StreamSpec,
-        offset: Any,  # noqa: ANN401  JSON
-        noted: Mapping[str, str],
+        self, home: StreamHome, spec: StreamSpec, offset: Offset, noted: Mapping[str, str]
     ) -> tuple[str, ...]:
         """List the events after ``offset`` that a topic or table no longer has, as texts."""
         source = spec.source
@@ -147,10 +149,7 @@ def files_read(home: StreamHome) -> list[SeenFile]:
 
 
 def plan_rollback(home: StreamHome, facts: FileFacts) -> RollbackPlan:
-    """Make the plan. Writes nothing.
-
-    Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
-    """
+    """Make the plan. Writes nothing. Raises NothingToSave if the stream never ran, NoWayBack."""
     (origin, before, batch_id), leaves = rollback_of(home)
     newest = read_begun_batch(home.checkpoint(leaves))
     return RollbackPlan(
@@ -262,10 +261,7 @@ def plan_restore(
 def plan_restore_from_files(
     home: StreamHome, savepoint: SavepointHome, manifest: Manifest, command: Restore
 ) -> Plan[RestorePlan]:
-    """Make the plan of a restore without Spark. Raises SparkNeeded, and each error of ``plan_restore``.
-
-    Only Spark examines a file, and looks at a source for ranges that are typed.
-    """
+    """Make the plan without Spark. Raises SparkNeeded for a file or typed ranges, and as ``plan_restore``."""
     if command.with_file:
         raise SparkNeeded("an examination of the file")
     found = plan_restore(home, savepoint, manifest, FileFacts(), command)
@@ -284,10 +280,7 @@ def judge_saved(  # noqa: PLR0913, PLR0917  what is judged
     pending: Sequence[Migration] = (),
     same_to_spark: frozenset[str] = frozenset(),
 ) -> RestorePlan:
-    """Judge each difference of ``spec``, by which the new lineage goes on, from the savepoint, as an upgrade does.
-
-    ``pending``: migrations that open events get. ``same_to_spark``: see ``judge_file``.
-    """
+    """Judge each difference of ``spec`` from the savepoint as an upgrade does. ``same_to_spark``: as ``judge_file``."""
     kept = replace(manifest.fingerprint, configuration={PARTITIONS: manifest.fingerprint.configuration[PARTITIONS]})
     before = Side(manifest.spec, kept, manifest.checkpoint_format, manifest.revision)
     document = document_of(spec) if command.with_file else {**manifest.spec, "key_groups": spec.key_groups}
@@ -344,11 +337,9 @@ def replay_now(
     home: StreamHome, savepoint: SavepointHome, manifest: Manifest, facts: FileFacts, excluded_ranges: ExcludedRanges
 ) -> Replay:
     """Find the part of the source that a restore reads again, as it is now."""
-    then: list[str] = []
-    now: list[str] = []
-    if manifest.position.format == FILES:
-        then = [file.uri for file in facts.read_saved_files(savepoint, manifest)]
-        now = [file.uri for file in files_read(home)]
+    is_files = manifest.position.format == FILES
+    then = [file.uri for file in facts.read_saved_files(savepoint, manifest)] if is_files else []
+    now = [file.uri for file in files_read(home)] if is_files else []
     spec, source, offset = read_saved_spec(savepoint, manifest), manifest.spec["source"], manifest.position.offset
     found = replay_of(home, facts, source, offset, then, now, spec=spec, noted=manifest.source_ids)
     return drop_excluded_files(found, excluded_ranges)
@@ -358,7 +349,7 @@ def replay_of(  # noqa: PLR0913  what tells a replay
     home: StreamHome,
     facts: FileFacts,
     source: Mapping[str, Any],
-    offset: Any,  # noqa: ANN401  JSON
+    offset: Offset,
     then: Collection[str],
     now: Iterable[str],
     *,

@@ -75,11 +75,7 @@ class HistoryPlace:
 
 @dataclass(frozen=True, slots=True)
 class HistoryFigures:
-    """Figures of the history at ``watermark_ms`` (epoch ms).
-
-    ``events`` of the history are those of finished sessions, open ones, ``repeated`` ones and conflicting ones.
-    ``later`` ones are left to the live source. ``refused``: rows by the reason why they are no events.
-    """
+    """Figures of the history at ``watermark_ms``. ``later`` events are left to the live source."""
 
     watermark_ms: int
     events: int
@@ -130,8 +126,12 @@ class SeedPlan(Decision):
         figures = self.figures
         if figures is None:
             return
-        yield f"stream {self.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
-        yield f"  history {self.past}: {count_text(figures.events, 'event')}{_describe_refused(figures.refused)}"
+        seconds, ms = divmod(figures.watermark_ms, 1000)
+        moment = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{ms:03} UTC"
+        yield f"stream {self.stream} begins with a history, up to {moment}"
+        reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in sorted(figures.refused.items()))
+        refused = f", {count_text(sum(figures.refused.values()), 'row')} refused ({reasons})" if reasons else ""
+        yield f"  history {self.past}: {count_text(figures.events, 'event')}{refused}"
         if figures.repeated or figures.conflicting:
             yield f"          {figures.repeated:,} of them are duplicates, {figures.conflicting:,} conflicting"
         if figures.later:
@@ -144,15 +144,11 @@ class SeedPlan(Decision):
         if self.leaves is not None:
             yield f"  leaves  lineage {self.leaves}, which is kept. All rows of the stream are deleted:"
             yield from (f"          {table}: {count_text(rows, 'row')}" for table, rows in self.leaving.items())
-            yield from self._fewer(figures)
-
-    def _fewer(self, figures: HistoryFigures) -> Iterator[str]:
-        """Yield a warning if the tables have fewer sessions afterwards, as if a topic has lost its oldest records."""
-        written = figures.sessions if self.backfill else 0
-        fewer = self.leaving.get(SESSIONS, 0) - written
-        if fewer > 0:
-            lost = "Those that the history does not bring are lost"
-            yield f"          {count_text(fewer, 'session')} fewer afterwards. {lost}"
+            # such as if a topic has lost its oldest records
+            fewer = self.leaving.get(SESSIONS, 0) - (figures.sessions if self.backfill else 0)
+            if fewer > 0:
+                lost = "Those that the history does not bring are lost"
+                yield f"          {count_text(fewer, 'session')} fewer afterwards. {lost}"
 
 
 _LIVE: Final = {
@@ -160,18 +156,6 @@ _LIVE: Final = {
     NOW: "from the end of the source when the seed runs",
     SOURCE: "from where the history ends, exactly",
 }
-
-
-def _describe_refused(refused: Mapping[str, int]) -> str:
-    if not refused:
-        return ""
-    reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in sorted(refused.items()))
-    return f", {count_text(sum(refused.values()), 'row')} refused ({reasons})"
-
-
-def _moment(epoch_ms: int) -> str:
-    seconds, ms = divmod(epoch_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{ms:03} UTC"
 
 
 def leads_to(url: str, host: str, port: int | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -73,7 +72,11 @@ class Apply(Command):
             changes = (KeepSpec(), Stop(), PrepareTables(), *begun, *back)
         elif decision.anew:
             changes = (Stop(), WriteSavepoint(), PrepareTables(), *begun, Activate())
-        steps = (*self.first_steps, *changes, *self._after(decision))
+        # a new lineage has the installed programs from its begin
+        has_finished = decision.migrations or decision.request.stateless
+        needed = {WriteFinishedSessions(): has_finished, NotePrograms(): not decision.anew}
+        after = [step for step in self.last_steps if needed[step]]
+        steps = (*self.first_steps, *changes, *after)
         before_stop = (*self.first_steps, WriteSavepoint(), StartLineage(), Compare()) if decision.replays else ()
         shown = {type(step).__name__: step.says for step in (*before_stop, *steps)} if decision.is_possible else {}
         return self.make_plan(
@@ -83,14 +86,6 @@ class Apply(Command):
             refusal=decision.refusal,
             is_needed=decision.changes_something,
         )
-
-    def _after(self, decision: UpgradePlan) -> Iterator[Step]:
-        """Yield the last steps that this decision needs. A new lineage has the installed programs from its begin."""
-        has_finished = decision.migrations or decision.request.stateless
-        for step in self.last_steps:
-            is_needed = has_finished if step == WriteFinishedSessions() else not decision.anew
-            if is_needed:
-                yield step
 
     @property
     def request(self) -> UpgradeRequest:

@@ -10,7 +10,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
@@ -19,17 +19,17 @@ from sessionizer.checkpoint.log_entries import commit_log, read_last_commit, rea
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.home.clock import HOUR, describe_duration
-from sessionizer.home.data_files import list_entries, list_names, remove_data, remove_tree
+from sessionizer.home.data_files import list_entries, remove_data, remove_tree
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord, Moment
-from sessionizer.home.names import TABLES, is_identifier
+from sessionizer.home.names import TABLES
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, require_own_data, require_own_home
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.kept_spec import sink_folders
-from sessionizer.state.lineages.origin import find_abandoned_lineages, lineage_before, origins_of
+from sessionizer.state.lineages.origin import find_abandoned_lineages, find_lineages, lineage_before, origins_of
 from sessionizer.state.savepoints.listing import PruningVerdict, Savepoint, list_savepoints
 from sessionizer.state.savepoints.schedule import Judgement, plan_for_scheduled
 from sessionizer.stream_spec.document.names import MILLISECONDS_OF
@@ -51,10 +51,7 @@ class NeededVersion:
 
 @dataclass(frozen=True, slots=True)
 class Retention(JsonRecord):
-    """Time in ``hours`` for which old files stay, and the reason. ``is_short``: below the 7 days that Delta checks.
-
-    ``out_of_reach``: savepoints that the log of a table no longer reaches back to.
-    """
+    """Time in ``hours`` for which old files stay. ``is_short``: below Delta's 7 days. ``out_of_reach``: savepoints."""
 
     hours: int
     because: str
@@ -74,18 +71,13 @@ def find_needed_versions(savepoints: Iterable[Savepoint]) -> list[NeededVersion]
 
 
 def decide_retention(keep_ms: int, needed: Iterable[NeededVersion], now: int) -> Retention:
-    """Decide for how long old files stay: ``keep_ms``, or longer for the oldest savepoint within reach.
-
-    ``now`` is epoch ms.
-    """
+    """Decide for how long old files stay: ``keep_ms``, or longer for the oldest savepoint within reach."""
     listed = sorted(needed, key=lambda each: (each.since, each.id))
     beyond = tuple(each.id for each in listed if now - each.since > LOG_KEPT_MS)
     within = next((each for each in listed if each.id not in beyond), None)
-    needs_ms = 0 if within is None else now - within.since + CLOCKS_DIFFER_MS
-    if within is not None and needs_ms > keep_ms:
+    because, kept_ms = "compaction.keep", keep_ms
+    if within is not None and (needs_ms := now - within.since + CLOCKS_DIFFER_MS) > keep_ms:
         because, kept_ms = f"savepoint {within.id} may bring rows back from then", needs_ms
-    else:
-        because, kept_ms = "compaction.keep", keep_ms
     return Retention(-(-kept_ms // HOUR), because, kept_ms < WEEK, beyond)
 
 
@@ -116,15 +108,12 @@ def judge_checkpoint(checkpoint: OldCheckpoint, keep_ms: int, now: int) -> Pruni
 
 
 def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[PruningVerdict]:
-    """Decide on the checkpoint of each lineage of the stream. Reads only. Raises DamagedFile, OSError.
-
-    No lineage is judged before one is active.
-    """
+    """Decide on each lineage's checkpoint, none before one is active. Reads only. Raises DamagedFile, OSError."""
     if read_lineage(home) is None:
         return []
     needed = _find_needed(home)
-    found = filter(is_identifier, list_names(home.lineages))
-    return [judge_checkpoint(_old_checkpoint(home, each, needed.get(each)), keep_ms, now) for each in sorted(found)]
+    old = [_old_checkpoint(home, each, needed.get(each)) for each in find_lineages(home)]
+    return [judge_checkpoint(each, keep_ms, now) for each in old]
 
 
 def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) -> str | None:
@@ -174,10 +163,7 @@ def _old_checkpoint(home: StreamHome, lineage: str, needed: str | None) -> OldCh
 
 @dataclass(frozen=True, slots=True)
 class OwnedTable:
-    """A table of the stream, which may not be there, and the ``owner`` that alone may write it.
-
-    ``kept_from``: the day (UTC) before which rows leave, None if they stay.
-    """
+    """A table that may be absent, and its ``owner``. Rows of before the day (UTC) ``kept_from`` leave."""
 
     name: str
     location: str
@@ -187,21 +173,13 @@ class OwnedTable:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Tables to compact, the ``retention`` of their old files, and a decision on each checkpoint and savepoint.
-
-    ``savepoints``: only scheduled ones, which their own schedule removes by the same rule.
-    """
+    """Tables, the ``retention`` of their old files, and decisions on checkpoints and scheduled savepoints."""
 
     stream: str
     tables: tuple[OwnedTable, ...]
     retention: Retention
     checkpoints: tuple[PruningVerdict, ...]
     savepoints: tuple[PruningVerdict, ...]
-
-    @property
-    def checkpoints_that_go(self) -> list[str]:
-        """The lineages whose checkpoints are removed."""
-        return [each.id for each in self.checkpoints if each.goes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,9 +205,12 @@ def plan_compaction(home: StreamHome, spec: StreamSpec, elsewhere: Sequence[Data
     keep_ms = spec.compaction.keep_ms
     savepoints = [each for place in (home.savepoints, *elsewhere) for each in list_savepoints(place, now)]
     expired = plan_for_scheduled(home, spec.savepoints, now)[1] if spec.savepoints.every_ms is not None else ()
+    owner, kept_from = owner_name(home.name, home.control_base), kept_days(spec, now)
+    folders = dict.fromkeys((folder, *sink_folders(home, origins_of(home))))  # also those that it wrote to before
+    places = [(name, home.table_locations(each)[name]) for each in folders for name in TABLES]
     return CompactionPlan(
         stream=home.name,
-        tables=tuple(_places(home, folder, kept_days(spec, now))),
+        tables=tuple(OwnedTable(name, place, owner, kept_from.get(name)) for name, place in places),
         retention=decide_retention(keep_ms, find_needed_versions(savepoints), now),
         checkpoints=tuple(judge_checkpoints(home, keep_ms, now)),
         savepoints=tuple(expired),
@@ -237,10 +218,7 @@ def plan_compaction(home: StreamHome, spec: StreamSpec, elsewhere: Sequence[Data
 
 
 def judge_compaction(home: StreamHome, every_ms: int, now: int) -> Judgement:
-    """Judge whether a compaction of the stream is due. Raises DamagedFile, ControlUnreachable.
-
-    None is due while an operation is not over. ``now`` is epoch ms.
-    """
+    """Judge whether a compaction is due: not during an operation. Raises DamagedFile, ControlUnreachable."""
     if active_lineage(home) is None:
         return Judgement(due=False, because="it never ran")
     pending = pending_operation(home)
@@ -249,23 +227,11 @@ def judge_compaction(home: StreamHome, every_ms: int, now: int) -> Judgement:
     last = COMPACTION_FILE.of(home).require()
     if last is None:
         return Judgement(due=True, because="it had none")
-    return Judgement(
-        due=now - last.at >= every_ms, because=f"the last one began {describe_duration(now - last.at)} ago"
-    )
+    age = now - last.at
+    return Judgement(due=age >= every_ms, because=f"the last one began {describe_duration(age)} ago")
 
 
 def kept_days(spec: StreamSpec, now: int) -> dict[str, date]:
     """Return the day (UTC) of each table before which its rows leave at ``now`` (epoch ms). Pure."""
     ages = spec.retention.ages
     return {table: datetime.fromtimestamp((now - age) / 1000, UTC).date() for table, age in ages.items()}
-
-
-def _places(home: StreamHome, folder: str | None, kept_from: Mapping[str, date]) -> list[OwnedTable]:
-    """Return the tables in the folder that the stream writes to, and in each that it wrote to before."""
-    owner = owner_name(home.name, home.control_base)
-    folders = dict.fromkeys((folder, *sink_folders(home, origins_of(home))))
-    return [
-        OwnedTable(name, home.table_locations(each)[name], owner, kept_from.get(name))
-        for each in folders
-        for name in TABLES
-    ]

@@ -68,9 +68,7 @@ def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None
     ``origins``: of every lineage of the stream. A seed takes no batch of its parent over: its path begins with itself.
     A lineage whose parent has no record, because the home was put back from a backup, notes the path before it.
     """
-    path = [Segment(lineage, until)]
-    seen = {lineage}
-    origin = origins.get(lineage)
+    path, seen, origin = [Segment(lineage, until)], {lineage}, origins.get(lineage)
     while origin is not None and origin.parent is not None and origin.parent not in seen:
         if origin.batch_id == BEFORE_THE_FIRST:
             break
@@ -84,12 +82,8 @@ def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None
 
 
 def find_moved_rows(lineage: str, origins: Mapping[str, Origin | None]) -> str:
-    """Return ``lineage``, or its newest ancestor whose beginning brought the tables onto its path, or a first one.
-
-    A restore and a seed do that. Other lineages took the tables over as they were.
-    """
-    seen = {lineage}
-    origin = origins.get(lineage)
+    """Return ``lineage``, or its newest ancestor that a restore or a seed began, or a first one."""
+    seen, origin = {lineage}, origins.get(lineage)
     while origin is not None and origin.parent not in {None, *seen} and origin.batch_id != NO_BATCH and not origin.left:
         lineage = str(origin.parent)
         seen.add(lineage)
@@ -162,27 +156,20 @@ def list_beginnings(home: StreamHome) -> set[str]:
 
 
 def way_back(home: StreamHome, lineage: str) -> WayBack:
-    """Return the lineage that was active before ``lineage``, and can resume: its checkpoint is as it was left.
-
-    Its rows are in the tables, or in the versions that the origin names. Raises NoWayBack, DamagedFile.
-    """
+    """Return the lineage that was active before and can resume. Raises NoWayBack, DamagedFile."""
     origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None or origin.before is None:
-        raise _no_way_back(home, lineage, "it began without the state of another")
-    if origin.batch_id == NO_BATCH:
-        raise _no_way_back(home, lineage, f"its {origin.verb} deleted all rows of lineage {origin.before}")
-    newest = read_last_commit(home.checkpoint(origin.before))
-    if newest is None:
-        raise _no_way_back(home, lineage, f"the checkpoint of lineage {origin.before} is gone")
-    if origin.left is None and newest != origin.batch_id:
+        cause = "it began without the state of another"
+    elif origin.batch_id == NO_BATCH:
+        cause = f"its {origin.verb} deleted all rows of lineage {origin.before}"
+    elif (newest := read_last_commit(home.checkpoint(origin.before))) is None:
+        cause = f"the checkpoint of lineage {origin.before} is gone"
+    elif origin.left is None and newest != origin.batch_id:
         cause = f"lineage {origin.before} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
-        raise _no_way_back(home, lineage, cause)
-    return WayBack(origin, origin.before, newest)
-
-
-def _no_way_back(home: StreamHome, lineage: str, cause: str) -> NoWayBack:
-    """Return the error, with the way to undo a change in place, which may be all that the user wants."""
-    return NoWayBack(home.name, lineage, ". ".join((cause, *undo_in_place(home, lineage))))
+    else:
+        return WayBack(origin, origin.before, newest)
+    # to undo a change in place may be all that the user wants
+    raise NoWayBack(home.name, lineage, ". ".join((cause, *undo_in_place(home, lineage))))
 
 
 def undo_in_place(home: StreamHome, lineage: str) -> list[str]:
@@ -208,14 +195,8 @@ def lineage_before(home: StreamHome, lineage: str) -> str | None:
         return None
 
 
-_SEED_BATCH = 0
-
-
 def remove_abandoned(home: StreamHome, prepared: str = "") -> None:
-    """Remove abandoned lineages but the ``prepared`` one, and the results of histories whose seeds are over.
-
-    Only the holder of the lease may, before it makes another lineage. Raises DamagedFile, OSError.
-    """
+    """Remove half-made lineages but the ``prepared`` one, and histories of past seeds. Needs the lease."""
     for lineage in find_abandoned_lineages(home):
         if lineage != prepared:
             remove_lineage(home, lineage)
@@ -231,9 +212,17 @@ def find_abandoned_lineages(home: StreamHome) -> list[str]:
     They took their state from the lineage that is still active, or have none. Lineages made from a savepoint that never
     were active count as well, because the savepoint may be of any lineage. Raises DamagedFile, OSError.
     """
-    active, were_active = active_lineage(home), _were_active(home)
-    found = filter(is_identifier, list_names(home.lineages))
-    return [name for name in found if _is_abandoned(home, name, active, were_active)]
+    active = active_lineage(home)
+    moves = [lineage for each in read_operations(home) for lineage in (each.lineage_from, each.lineage_to)]
+    begun = [name for each in origins_of(home).values() if each is not None for name in (each.parent, each.left)]
+    # left or made active by an operation, or another one began with them. There may be more
+    were_active = {lineage for lineage in (*moves, *begun) if lineage}
+    return [name for name in find_lineages(home) if _is_abandoned(home, name, active, were_active)]
+
+
+def find_lineages(home: StreamHome) -> list[str]:
+    """Return the lineages of which the stream's data has a folder. Raises OSError."""
+    return sorted(filter(is_identifier, list_names(home.lineages)))
 
 
 def remove_lineage(home: StreamHome, lineage: str) -> None:
@@ -247,13 +236,6 @@ def remove_lineage(home: StreamHome, lineage: str) -> None:
         remove_tree(folder)
 
 
-def _were_active(home: StreamHome) -> set[str]:
-    """Return the lineages that an operation left or made active, or that another one began with. There may be more."""
-    moves = [lineage for each in read_operations(home) for lineage in (each.lineage_from, each.lineage_to)]
-    begun = [origin for origin in origins_of(home).values() if origin is not None]
-    return {lineage for lineage in (*moves, *(name for each in begun for name in (each.parent, each.left))) if lineage}
-
-
 def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_active: Collection[str]) -> bool:
     if lineage == active:
         return False
@@ -265,4 +247,4 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_activ
     if tried or lineage in were_active:
         return False  # a user may want to inspect it
     was_for_now = origin.parent == active or origin.savepoint is not None
-    return was_for_now and (read_begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH
+    return was_for_now and not read_begun_batch(home.checkpoint(lineage))  # no batch, or the first one

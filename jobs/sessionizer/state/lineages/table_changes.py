@@ -40,10 +40,7 @@ from sessionizer.state.lineages.origin import find_moved_rows, origins_of
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
-    """The newest ``version`` of a table, and the newest batch of each lineage that wrote it.
-
-    ``batches`` is None if the files do not tell, because the log was cut and its checkpoint has the rest.
-    """
+    """The newest ``version`` of a table, and the newest batch by lineage, None if the log was cut."""
 
     version: int
     batches: Mapping[str, int] | None
@@ -55,20 +52,17 @@ def read_table_log(table: DataPath) -> TableLog | None:
     The checksum beside a commit lists the newest batch of every lineage. Without one, the commits are read back to the
     first.
     """
-    commits = commits_of(table)
-    return TableLog(max(commits), _batches(table, commits)) if commits else None
-
-
-def _batches(table: DataPath, commits: Mapping[int, DataPath]) -> dict[str, int] | None:
-    found: dict[str, int] = {}
-    for version in range(max(commits), -1, -1):
+    commits, found = commits_of(table), dict[str, int]()
+    newest = max(commits, default=-1)
+    for version in range(newest, -1, -1):
         known = _read_checksum(table / DELTA_LOG / f"{version:020d}.crc")
+        if known is None and version not in commits:
+            return TableLog(newest, None)
+        older = known if known is not None else read_transactions(read_actions(commits[version]))
+        found = {name: max(found.get(name, -1), older.get(name, -1)) for name in {*found, *older}}
         if known is not None:
-            return _newest(found, known)
-        if version not in commits:
-            return None
-        found = _newest(found, read_transactions(read_actions(commits[version])))
-    return found
+            break
+    return TableLog(newest, found) if commits else None
 
 
 def _read_checksum(checksum: DataPath) -> dict[str, int] | None:
@@ -78,10 +72,6 @@ def _read_checksum(checksum: DataPath) -> dict[str, int] | None:
         return None if listed is None else {str(each["appId"]): int(each["version"]) for each in listed}
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):  # or cut: the commits say the same
         return None
-
-
-def _newest(found: Mapping[str, int], older: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(found.get(name, -1), older.get(name, -1)) for name in {*found, *older}}
 
 
 def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | None:
@@ -110,26 +100,17 @@ def rows_of_batches(table: DataPath, lineage: str, first: int) -> dict[int, int]
             continue
         if batch < first:
             break
-        rows[batch] = rows.get(batch, 0) + sum(map(_rows, list_added_files(actions)))
+        rows.setdefault(batch, 0)
+        for added in list_added_files(actions):
+            with suppress(ValueError, TypeError, KeyError):  # Delta needs no statistics
+                rows[batch] += int(json.loads(added["stats"])["numRecords"])
     return rows
 
 
-def _rows(added: Mapping[str, Any]) -> int:
-    """Return the number of rows in a file that the commit adds."""
-    stats = added.get("stats")
-    try:
-        return int(json.loads(stats)["numRecords"]) if stats else 0
-    except (ValueError, TypeError, KeyError):  # Delta needs none
-        return 0
-
-
 def read_recorded_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
-    """Return the newest batch with rows for ``table``, by lineage: the active one and its parent, if recorded.
-
-    ``folder``: ``sink.path`` as the spec has it. Raises DamagedFile.
-    """
+    """Return the newest noted batch with rows in a table, of the active lineage and its parent."""
     active = read_lineage(home)
-    lineages = [] if active is None else [active.lineage, *([active.parent] if active.parent else [])]
+    lineages = filter(None, (active.lineage, active.parent) if active else ())
     found = {lineage: _newest_version(home, lineage, folder, table) for lineage in lineages}
     return {lineage: batch for lineage, batch in found.items() if batch is not None}
 
@@ -203,24 +184,19 @@ def list_changes_after(
         while True:
             actions = read_actions(commit_at(table, version + 1))
             version += 1
-            change = _change(name, version, actions, lineages)
-            changes += [] if change is None else [change]
+            changes += _list_changes(name, version, actions, lineages)
     return version, changes
 
 
-def _change(
+def _list_changes(
     name: str, version: int, actions: Sequence[Mapping[str, Any]], lineages: Collection[str]
-) -> TableChange | None:
+) -> list[TableChange]:
     by_kind = {kind: value for action in actions for kind, value in action.items()}
-    writer = str(by_kind.get("txn", {}).get("appId", ""))
-    if writer in lineages or is_of_operation(writer):
-        return None
-    about = by_kind.get("commitInfo", {})
-    if _COMMAND.fullmatch(str(about.get("userMetadata", ""))):
-        return None
-    if not any(action.get(kind, {}).get("dataChange") for action in actions for kind in ("add", "remove")):
-        return None
-    return TableChange(name, version, str(about.get("operation", "a change")), int(about.get("timestamp", 0)))
+    writer, about = str(by_kind.get("txn", {}).get("appId", "")), by_kind.get("commitInfo", {})
+    is_ours = writer in lineages or is_of_operation(writer) or _COMMAND.fullmatch(str(about.get("userMetadata", "")))
+    if is_ours or not any(action.get(kind, {}).get("dataChange") for action in actions for kind in ("add", "remove")):
+        return []
+    return [TableChange(name, version, str(about.get("operation", "a change")), int(about.get("timestamp", 0)))]
 
 
 KEPT: Final = 5
@@ -301,11 +277,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as found, and the records about it.
-
-    ``batches``: the newest of each lineage, None where there is no table. ``written``: the newest batch of each lineage
-    that noted rows for it.
-    """
+    """A table, the newest batch of each lineage in it, None if absent, and the newest that each noted."""
 
     name: str
     location: str
@@ -320,33 +292,23 @@ def find_inconsistency(state: StreamState, table: TableState) -> SessionizerErro
     newest, begun = table.batches.get(state.lineage, -1), -1 if state.begun is None else state.begun
     if newest > begun:
         return StateBehindTables(state.stream, table.location, state.lineage, newest, begun)
-    return _missing_rows(state, table, table.batches)
+    for lineage, batch in table.written.items():
+        # the batch that is not over is run again
+        is_over = lineage != state.lineage or (state.committed is not None and batch <= state.committed)
+        if is_over and table.batches.get(lineage, -1) < batch:
+            return RowsMissing(state.stream, table.location, lineage, batch, table.batches.get(lineage))
+    return None
 
 
 def unknown_changes(state: StreamState, table: TableState) -> list[str]:
-    """Return the lineages and operations that this home does not know, and that changed ``table`` later than it knows.
-
-    Older ones are of a stream that had the table before a user changed its owner.
-    """
+    """Return the lineages and operations that this home does not know, and that changed ``table`` since."""
     found = sorted({writer_in(name) for name in table.batches or ()})
     return [name for name in found if _LINEAGE.fullmatch(name) and name > state.since and name not in state.known]
 
 
 def require_known_operations(state: StreamState, location: str) -> None:
-    """Raise StateBehindTables if an operation that the home does not know changed rows of the table at that place.
-
-    A savepoint would name a version of the table that lacks rows of its path.
-    """
+    """Raise StateBehindTables if an unknown operation changed rows: that version lacks rows of the path."""
     log = read_table_log(folder_at(location))
     made = {name: number for name, number in ((log and log.batches) or {}).items() if is_of_operation(name)}
     for operation in unknown_changes(state, TableState("", location, made, {})):
         raise StateBehindTables(state.stream, location, operation, None, None)
-
-
-def _missing_rows(state: StreamState, table: TableState, batches: Mapping[str, int]) -> RowsMissing | None:
-    for lineage, batch in table.written.items():
-        # the batch that is not over is run again
-        is_over = lineage != state.lineage or (state.committed is not None and batch <= state.committed)
-        if is_over and batches.get(lineage, -1) < batch:
-            return RowsMissing(state.stream, table.location, lineage, batch, batches.get(lineage))
-    return None

@@ -39,7 +39,6 @@ _OF_ACTIONS: Final = (
     "metaData.partitionColumns", "metaData.configuration", "sidecar.path",
 )  # fmt: skip
 """Columns of a checkpoint that are read here."""
-_MAPPING: Final = "delta.columnMapping.mode"
 
 
 class SparkNeeded(Exception):
@@ -96,10 +95,9 @@ class TableSnapshot:
     def first_gone(self, files: Iterable[TableFile]) -> str | None:
         """Return the name of the first of ``files`` that does not exist. Raises OSError."""
         names = set(list_names(self.table))
-        for file in files:
-            is_there = file.path.name in names if file.path.parent == self.table else data_exists(file.path)
-            if not is_there:
-                return file.path.name
+        for path in (file.path for file in files):
+            if not (path.name in names if path.parent == self.table else data_exists(path)):
+                return path.name
         return None
 
 
@@ -135,10 +133,7 @@ def read_table_id(table: DataPath) -> str | None:
 
 
 def parts_that_tell(names: Iterable[str]) -> list[str]:
-    """Choose the ``names`` in a table's log that together have all its actions, by Delta's protocol.
-
-    The newest checkpoint that is whole, all its parts, and the commits after it.
-    """
+    """Choose the ``names`` with all actions of a log: the newest whole checkpoint, and the commits after it."""
     checkpoints: dict[int, list[tuple[str, int]]] = {}
     commits: dict[int, str] = {}
     for name in sorted(names):
@@ -166,23 +161,18 @@ class _Replay:
                 self._added.pop(removed["path"], None)
         self._added |= {added["path"]: added for added in list_added_files(actions)}
         self.transactions |= read_transactions(actions)
-        for action in actions:
-            if metadata := action.get("metaData"):
-                _require_plain(metadata)
+        for metadata in filter(None, (action.get("metaData") for action in actions)):
+            mapping = dict(metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
+            if metadata.get("partitionColumns") or mapping != "none":
+                raise SparkNeeded("a table with partitions or renamed columns")
 
     def data_files(self, table: DataPath) -> Iterator[TableFile]:
         """Yield the files that are left. Raises SparkNeeded if some of the rows of one are deleted."""
         for path, added in self._added.items():
             if added.get("deletionVector"):
                 raise SparkNeeded("deletion vectors")
-            place = unquote(path)
-            stats = json.loads(added.get("stats") or "{}")
+            place, stats = unquote(path), json.loads(added.get("stats") or "{}")
             yield TableFile(folder_at(place) if is_uri(place) else table / place, stats)
-
-
-def _require_plain(metadata: Mapping[str, Any]) -> None:
-    if metadata.get("partitionColumns") or dict(metadata.get("configuration") or {}).get(_MAPPING, "none") != "none":
-        raise SparkNeeded("a table with partitions or renamed columns")
 
 
 def _actions_of(file: DataPath) -> list[dict[str, Any]]:

@@ -38,10 +38,7 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
-    """Rows of the Delta table ``stored_in``: their key, and the columns that no replay can repeat.
-
-    ``wall_clock``: columns that say when a row was written.
-    """
+    """Rows of the Delta table ``stored_in``, their key, and the columns that say when a row was written."""
 
     name: str
     stored_in: str
@@ -87,7 +84,10 @@ def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: in
     """Compare the rows of two Arrow tables. A column that one of them lacks is null there."""
     names = [name for name in dict.fromkeys((*old.column_names, *new.column_names)) if name not in table.excluded]
     others = [name for name in names if name not in table.key]
-    old, new = (_select_columns(each, names) for each in (old, new))
+    old, new = (
+        pa.table({name: each[name] if name in each.column_names else pa.nulls(each.num_rows) for name in names})
+        for each in (old, new)
+    )
     old_ids, new_ids = _row_ids(old, new, table.key)
     _, in_old, in_new = np.intersect1d(old_ids, new_ids, assume_unique=True, return_indices=True)
     lone_old = np.setdiff1d(np.arange(len(old_ids)), in_old, assume_unique=True)
@@ -133,11 +133,6 @@ def merge_comparisons(parts: Iterable[TableComparison], samples: int = SAMPLES) 
     return replace(whole, differences=tuple(ordered))
 
 
-def _select_columns(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    columns = [rows.column(name) if name in rows.column_names else pa.nulls(rows.num_rows) for name in names]
-    return pa.Table.from_arrays(columns, names=list(names))
-
-
 def _row_ids(old: pa.Table, new: pa.Table, key: Sequence[str]) -> tuple[Indices, Indices]:
     """Number the rows of both tables: rows that are to be paired get the same number, no two of a table do."""
     codes = np.zeros(old.num_rows + new.num_rows, np.int64)
@@ -173,9 +168,11 @@ def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
 
 def _changed_pairs(old: pa.Table, new: pa.Table) -> Iterator[tuple[tuple[str, ...], Indices]]:
     """Group the pairs that differ by the columns in which they differ."""
-    marks: dict[str, Any] = {}
+    marks: dict[str, Rows] = {}
     for name in old.column_names:
-        marks |= differing_rows(name, old.column(name), new.column(name))
+        for path, differing in _differences(name, *(side.column(name).combine_chunks() for side in (old, new))):
+            if differing.any():
+                marks[path] = marks[path] | differing if path in marks else differing
     if not marks:
         return
     paths, matrix = sorted(marks), np.column_stack([marks[path] for path in sorted(marks)])
@@ -230,20 +227,8 @@ def _text(value: Any) -> str | None:  # noqa: ANN401  a value of a row
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
 
 
-def differing_rows(name: str, old: Any, new: Any) -> dict[str, Rows]:  # noqa: ANN401  an Arrow array
-    """Mark the rows in which two columns differ, by the path of the value, such as ``events.page``.
-
-    Two nulls are equal, and so are two NaN. Values of two types are compared as the newer type, or as text.
-    """
-    found: dict[str, Rows] = {}
-    sides = (side.combine_chunks() if isinstance(side, pa.ChunkedArray) else side for side in (old, new))
-    for path, rows in _differences(name, *sides):
-        if rows.any():
-            found[path] = found[path] | rows if path in found else rows
-    return found
-
-
-def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Rows]]:  # noqa: ANN401
+def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Rows]]:  # noqa: ANN401  Arrow arrays
+    """Mark the rows in which columns differ, by path, such as ``events.page``. Two nulls or NaN are equal."""
     if pa.types.is_null(old.type) and not pa.types.is_null(new.type):
         old = pa.nulls(len(old), new.type)
     elif pa.types.is_null(new.type):

@@ -1,4 +1,7 @@
-"""The batches that a proof replays, and its result: the tables, the differences, their explanation, one verdict."""
+"""The batches that a proof replays, its result, and its page: one HTML file that needs no other, with all data escaped.
+
+The pages of the newest proofs are kept in the stream's control directory, where Airflow reads them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,19 @@ from sessionizer.errors import NothingToProve, ReplayDiffers
 if TYPE_CHECKING:
     from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.state.proof.comparison import ComparedTable, RowDifference, TableComparison
+
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from sessionizer.home.control_store import Store, record_names
+from sessionizer.home.names import check_identifier
+from sessionizer.home.record_file import have_folder
+from sessionizer.home.roots import ControlPath
+from sessionizer.home.stream_home import StreamHome
 
 ACCEPTED: Final = "proof."
 """Beginning of the names by which unexplained rows are accepted. The name of the table follows."""
@@ -42,11 +58,7 @@ class JudgedDifference:
 
 @dataclass(frozen=True, slots=True)
 class TableProof:
-    """A table: rows that the old code wrote, rows of the replay, identical ones, and the judged differences.
-
-    A row that the release changes and the spec changes, too, is in two differences.
-    ``not_compared``: columns that no replay can repeat.
-    """
+    """Rows of a table: old, new, identical ones, and judged differences. Two may have a row in common."""
 
     table: str
     old: int
@@ -131,10 +143,7 @@ class Proof:
         return sum(table.identical for table in self.tables)
 
     def require(self, accepted: Collection[str] = ()) -> None:
-        """Raise ReplayDiffers if the replay died, or if rows are unexplained in a table that is not accepted.
-
-        ``accepted``: names such as ``proof.sessions``, by which a user accepts the unexplained rows of a table.
-        """
+        """Raise ReplayDiffers if the replay died, or a table with unexplained rows is not ``accepted``."""
         open_names = {f"{ACCEPTED}{table.table}" for table in self.tables if table.unexplained}.difference(accepted)
         if self.died is not None or open_names:
             raise ReplayDiffers(self.stream, self.failure, tuple(sorted(open_names)))
@@ -171,19 +180,13 @@ class Proof:
                 f"{table.explained:,} explained, {table.unexplained:,} unexplained"
             )
             for judged in table.differences:
-                yield f"  {difference_line(judged)}"
+                found = judged.difference
+                columns = f" ({', '.join(found.columns)})" if found.columns else ""
+                why = f"explained by {', '.join(judged.explained_by)}" if judged.explained_by else "UNEXPLAINED"
+                yield f"  {count_text(found.rows, 'row')} {found.kind.replace('_', ' ')}{columns}: {why}"
         yield f"verdict: {self.verdict}"
         if self.compared_nothing:
             yield f"  {NOTHING_COMPARED}"
-
-
-def difference_line(judged: JudgedDifference) -> str:
-    """Describe a difference and its explanation in a line."""
-    found = judged.difference
-    columns = f" ({', '.join(found.columns)})" if found.columns else ""
-    what = f"{found.kind.replace('_', ' ')}{columns}"
-    why = f"explained by {', '.join(judged.explained_by)}" if judged.explained_by else "UNEXPLAINED"
-    return f"{count_text(found.rows, 'row')} {what}: {why}"
 
 
 def judge_table(
@@ -193,11 +196,7 @@ def judge_table(
     of_spec: TableComparison,
     changes: tuple[str, ...],
 ) -> TableProof:
-    """Judge the differences between the old rows of a table and those of the replay, which ``compared`` counts.
-
-    ``of_release`` has those between the old rows and a replay by the recorded spec: they are unexplained. ``of_spec``
-    has those between that replay and the one by the new spec. The changed fields of the spec, ``changes``, cause them.
-    """
+    """Judge what differs by the release, which is unexplained, and what ``changes`` of the spec explain."""
     judged = (
         *(JudgedDifference(each, ()) for each in of_release.differences),
         *(JudgedDifference(each, changes) for each in of_spec.differences),
@@ -250,37 +249,118 @@ def choose_batches(
     ``obstacle`` says why a batch cannot be replayed, None if it can. Without ``first`` the choice begins after the
     newest batch with an obstacle. Raises NothingToProve.
     """
-    replayable = _newest_run(committed)
+    ordered = sorted(committed, reverse=True)
+    run = [batch for number, batch in enumerate(ordered) if batch == ordered[0] - number]  # without a gap
+    replayable = sorted(run)[1:]
     if not replayable:
         raise NothingToProve(stream, "a replay begins after a batch that is over, and fewer than two are kept")
-    if first is not None:
-        return _named_batches(stream, replayable, first, count, obstacle)
-    wanted = replayable[-count:]
-    for batch in reversed(wanted):
+    if first is not None and first not in replayable:
+        known = f"{replayable[0]} to {replayable[-1]}"
+        raise NothingToProve(stream, f"batch {first} is not among those that can be replayed: {known}")
+    wanted = replayable[-count:] if first is None else [batch for batch in replayable if batch >= first][:count]
+    for batch in reversed(wanted) if first is None else wanted:
         found = obstacle(batch)
         if found is not None:
-            if batch == wanted[-1]:
+            if first is not None or batch == wanted[-1]:
                 raise NothingToProve(stream, f"batch {batch} cannot be replayed: {found}")
             return ReplayedBatches(batch + 1, wanted[-1], f"batch {batch} and those before are left out: {found}")
     return ReplayedBatches(wanted[0], wanted[-1])
 
 
-def _named_batches(
-    stream: str, replayable: list[int], first: int, count: int, obstacle: Callable[[int], str | None]
-) -> ReplayedBatches:
-    if first not in replayable:
-        known = f"{replayable[0]} to {replayable[-1]}"
-        raise NothingToProve(stream, f"batch {first} is not among those that can be replayed: {known}")
-    wanted = [batch for batch in replayable if batch >= first][:count]
-    for batch in wanted:
-        found = obstacle(batch)
-        if found is not None:
-            raise NothingToProve(stream, f"batch {batch} cannot be replayed: {found}")
-    return ReplayedBatches(wanted[0], wanted[-1])
+_WORDS: Final = {
+    ProofVerdict.EQUAL: "Equal: every row is identical.",
+    ProofVerdict.EXPLAINED: "Explained: each row that differs is explained by a change of the spec.",
+    ProofVerdict.UNEXPLAINED: "Unexplained: some rows differ without a change of the spec that explains them.",
+    ProofVerdict.DIED: "Died: the release failed in a recorded batch.",
+}
+
+_KEPT: Final = 5
+"""Number of pages that a stream keeps, the newest."""
+_SUFFIX: Final = ".html"
+_UNCHANGED: Final = "The spec, the versions and the code that decides are those that wrote the rows."
 
 
-def _newest_run(committed: Collection[int]) -> list[int]:
-    """Return the newest batches without a gap, without the first of them, after which a replay begins."""
-    ordered = sorted(committed, reverse=True)
-    run = [batch for number, batch in enumerate(ordered) if batch == ordered[0] - number]
-    return sorted(run)[1:]
+def proof_page(proof: Proof) -> str:
+    """Return the page."""
+    template = Template(files("sessionizer.state.proof").joinpath("page.html").read_text(encoding="utf-8"))
+    facts = {
+        "lineage": proof.lineage,
+        "batches": f"{proof.first} to {proof.last}",
+        "events": f"{proof.events:,}",
+        "replayed in": f"{proof.replay_seconds:.1f} s",
+        "made": f"{datetime.fromtimestamp(proof.at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "id": proof.id,
+    }
+    died = f"<p>Batch {proof.died.batch_id}: <code>{escape(proof.died.cause)}</code></p>" if proof.died else ""
+    return template.substitute(
+        stream=escape(proof.stream),
+        verdict=escape(proof.verdict),
+        words=escape(NOTHING_COMPARED if proof.compared_nothing else _WORDS[proof.verdict]),
+        died=died,
+        facts="".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()),
+        changes=_list("Changes since the rows were written", (*proof.release, *proof.changes), _UNCHANGED),
+        notes=_list("Left out", proof.notes),
+        counts="".join(map(_counts, proof.tables)),
+        differences="".join(
+            f"<h2>{escape(table.table)}</h2>{''.join(map(_difference, table.differences))}"
+            for table in proof.tables
+            if table.differences
+        ),
+        not_compared=escape("; ".join(f"{table.table}: {', '.join(table.not_compared)}" for table in proof.tables)),
+    )
+
+
+def keep_page(home: StreamHome, proof: Proof) -> ControlPath:
+    """Keep the page of the proof, remove old ones, and return its place. Raises OSError, ControlUnreachable."""
+    have_folder(_pages(home), "the pages of proofs")
+    Store(page_of(home, proof.id)).replace(proof_page(proof).encode(), durable=False)
+    for old in list_kept_pages(home)[:-_KEPT]:
+        Store(page_of(home, old)).remove()
+    return page_of(home, proof.id)
+
+
+def list_kept_pages(home: StreamHome) -> list[str]:
+    """Return the ids of the proofs whose pages are kept, the newest last. Raises OSError."""
+    return [name.removesuffix(_SUFFIX) for name in record_names(_pages(home), f"*{_SUFFIX}")]
+
+
+def page_of(home: StreamHome, proof_id: str) -> ControlPath:
+    """Return the place of the page of a proof. Raises InvalidSpec for an id that is none."""
+    return _pages(home) / f"{check_identifier('proof', proof_id)}{_SUFFIX}"
+
+
+def _pages(home: StreamHome) -> ControlPath:
+    return home.control / "proofs"
+
+
+def _list(title: str, lines: Iterable[str], nothing: str = "") -> str:
+    items = "".join(f"<li><code>{escape(line)}</code></li>" for line in lines)
+    if not items:
+        return f"<p>{escape(nothing)}</p>" if nothing else ""
+    return f"<h2>{escape(title)}</h2><ul>{items}</ul>"
+
+
+def _counts(table: TableProof) -> str:
+    bad = ' class="bad"' if table.unexplained else ""
+    numbers = "".join(f"<td>{count:,}</td>" for count in (table.old, table.new, table.identical, table.explained))
+    return f"<tr><th>{escape(table.table)}</th>{numbers}<td{bad}>{table.unexplained:,}</td></tr>"
+
+
+def _difference(judged: JudgedDifference) -> str:
+    found = judged.difference
+    columns = f": {', '.join(found.columns)}" if found.columns else ""
+    explained = judged.explained_by
+    why = f"explained by {', '.join(explained)}" if explained else "unexplained"
+    head = f"{count_text(found.rows, 'row')}, {found.kind.replace('_', ' ')}{columns}"
+    title = f'<summary>{escape(head)} <span class="{"good" if explained else "bad"}">{escape(why)}</span></summary>'
+    samples = [map(_values, (each.key, each.old, each.new)) for each in found.samples]
+    rows = "".join(f"<tr>{''.join(f'<td>{side}</td>' for side in sides)}</tr>" for sides in samples)
+    table = f"<table><tr><th>key</th><th>old</th><th>new</th></tr>{rows}</table>"
+    return f'<details{"" if explained else " open"}>{title}<div class="wide">{table}</div></details>'
+
+
+def _values(values: Mapping[str, str | None] | None) -> str:
+    if values is None:
+        return "<i>no row</i>"
+    shown = ((name, "<i>null</i>" if value is None else escape(value)) for name, value in values.items())
+    return "<br>".join(f"<b>{escape(name)}</b> {value}" for name, value in shown)

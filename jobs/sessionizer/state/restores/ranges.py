@@ -1,6 +1,4 @@
-"""Ranges of a source that a restore excludes, and the part of it that is read again.
-
-Ranges of a source that are excluded, resolved in the source as it is.
+"""Ranges of a source that a restore excludes, the part of it that is read again, and the events that it has lost. Pure.
 
 A range is named by the source's own positions. It is closed: the events found at the time of the request are excluded,
 later ones are not. Events that the savepoint has read are in its state already and cannot be excluded any more.
@@ -10,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from sessionizer.checkpoint.files import SeenFile
@@ -22,14 +20,13 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRange, ExcludedRanges, Records, file_position
 
+Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
+"""Offsets by topic and partition, as Spark writes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Part of the source that is read again. ``described``: its position in words.
-
-    ``items``: number of files or versions that come again, None if the source does not tell. ``missing``: those that
-    are no longer there. A restore would lose their events.
-    """
+    """Part of the source that comes again, ``items`` if known, and those ``missing``, which a restore would lose."""
 
     described: str
     items: int | None = None
@@ -37,10 +34,7 @@ class Replay:
 
 
 def replay_of_files(seen_then: Collection[str], seen_now: Iterable[str], is_there: Callable[[str], bool]) -> Replay:
-    """Describe the replay of a source of files: those read since.
-
-    ``is_there`` says whether the file of a URI exists.
-    """
+    """Describe the replay of a source of files: those read since. ``is_there``: whether the file of a URI exists."""
     known = set(seen_then)
     since = [uri for uri in seen_now if uri not in known]
     gone = tuple(uri for uri in since if not is_there(uri))
@@ -65,54 +59,6 @@ def replay_of_topic(offset: Any) -> Replay:  # noqa: ANN401  JSON
     return Replay(f"Kafka from {json.dumps(offset, sort_keys=True)} on" if offset else "Kafka as the spec says")
 
 
-Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
-"""Offsets by topic and partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordTimes:
-    """Records of all partitions of ``topic`` from the moment ``since`` on, and before ``until`` (epoch ms).
-
-    In each partition they begin with the first record at or after ``since``, and end before the first at or after
-    ``until``. Kafka looks these up by the timestamps of records.
-    """
-
-    topic: str
-    since: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Offsets of the partitions of a topic: at ``since``, at ``until``, and where the savepoint ``begins`` to read."""
-
-    since: Offsets
-    until: Offsets
-    begins: Offsets | None
-
-    def ranges(self, typed: str, topic: str) -> list[ExcludedRange]:
-        """Return a range for each partition that has a record in the span, of those that are read again."""
-        return [ExcludedRange(typed, records=records) for records, _ in self._found(topic) if records is not None]
-
-    def remarks(self, typed: str, topic: str) -> list[str]:
-        """Tell how many records of the span the savepoint has read, so that they stay."""
-        stay = sum(read for _, read in self._found(topic))
-        if not stay:
-            return []
-        return [
-            f"{count_text(stay, 'more record')} of {typed}, read before the savepoint: its state keeps what is open"
-        ]
-
-    def _found(self, topic: str) -> Iterator[tuple[Records | None, int]]:
-        """Yield by partition the records that are read again and the number of those that were read before."""
-        begins = (self.begins or {}).get(topic, {})
-        stops = self.until.get(topic, {})
-        for partition, since in sorted(self.since.get(topic, {}).items(), key=lambda each: int(each[0])):
-            first, end = max(since, begins.get(partition, 0)), stops.get(partition, since)
-            read = max(0, min(end, begins.get(partition, 0)) - since)
-            yield (Records(topic, int(partition), first, end) if first < end else None), read
-
-
 FLAG: Final = "--exclude"
 FILES_ALLOWED: Final = (
     "the name of a file below the source's folder, or a pattern such as 2026-11-23/*.json, or modified:FROM/TO. "
@@ -123,8 +69,7 @@ RECORDS_ALLOWED: Final = (
     "TOPIC:FROM/TO. The last one is for all partitions: FROM and TO are moments in ISO 8601, and TO is not in the range"
 )
 VERSIONS_ALLOWED: Final = "version:FROM-TO, such as version:12-15 (15 is not in it), or version:12"
-_NOT_OF: Final = "Omit it, because a {source} cannot be read again"
-
+_ALLOWED: Final = {"files": FILES_ALLOWED, "kafka": RECORDS_ALLOWED, "delta": VERSIONS_ALLOWED}
 _MODIFIED: Final = "modified:"
 _NUMBERS: Final = r"(?P<first>\d{1,18})(-(?P<end>\d{1,18}))?"
 _RECORDS: Final = re.compile(rf"(?P<topic>[A-Za-z0-9._-]+):(?P<partition>\d{{1,9}}):{_NUMBERS}")
@@ -148,6 +93,19 @@ class FileTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """Records of all partitions of ``topic`` from the moment ``since`` on, and before ``until`` (epoch ms).
+
+    In each partition they begin with the first record at or after ``since``, and end before the first at or after
+    ``until``. Kafka looks these up by the timestamps of records.
+    """
+
+    topic: str
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class Versions:
     """The rows that a Delta table got by its versions from ``first`` up to ``end``, which is excluded."""
 
@@ -160,56 +118,48 @@ Wanted: TypeAlias = FileNames | FileTimes | Records | RecordTimes | Versions
 
 def parse_range(typed: str, source: str) -> Wanted:
     """Parse ``typed`` for a source of that format. Raises InvalidSpec."""
-    match source:
-        case "files":
-            return _wanted_files(typed)
-        case "kafka":
-            return _wanted_records(typed)
-        case "delta":
-            found = _VERSIONS.fullmatch(typed)
-            if found is None:
-                raise InvalidSpec(FLAG, typed, VERSIONS_ALLOWED)
-            return Versions(*_numbers(typed, found, VERSIONS_ALLOWED))
-        case _:
-            raise InvalidSpec(FLAG, typed, _NOT_OF.format(source=source))
-
-
-def _wanted_files(typed: str) -> FileNames | FileTimes:
-    if not typed.startswith(_MODIFIED):
-        pattern = typed.removeprefix("./")
-        if not pattern or pattern.startswith("/"):
-            raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
-        return FileNames(pattern)
-    return FileTimes(*_moments(typed, typed.removeprefix(_MODIFIED), FILES_ALLOWED))
-
-
-def _wanted_records(typed: str) -> Records | RecordTimes:
-    times = _RECORD_TIMES.fullmatch(typed)
-    if times is not None:
-        return RecordTimes(times["topic"], *_moments(typed, times["times"], RECORDS_ALLOWED))
-    found = _RECORDS.fullmatch(typed)
+    if source not in _ALLOWED:
+        raise InvalidSpec(FLAG, typed, f"Omit it, because a {source} cannot be read again")
+    found = _parse(typed, source)
     if found is None:
-        raise InvalidSpec(FLAG, typed, RECORDS_ALLOWED)
-    return Records(found["topic"], int(found["partition"]), *_numbers(typed, found, RECORDS_ALLOWED))
+        raise InvalidSpec(FLAG, typed, _ALLOWED[source])
+    return found
 
 
-def _moments(typed: str, times: str, allowed: str) -> tuple[int, int]:
-    """Parse two moments (epoch ms), the first before the second."""
+def _parse(typed: str, source: str) -> Wanted | None:
+    match source:
+        case "files" if typed.startswith(_MODIFIED):
+            times = _moments(typed.removeprefix(_MODIFIED))
+            return times and FileTimes(*times)
+        case "files":
+            pattern = typed.removeprefix("./")
+            return FileNames(pattern) if pattern and not pattern.startswith("/") else None
+        case "kafka" if found := _RECORD_TIMES.fullmatch(typed):
+            times = _moments(found["times"])
+            return times and RecordTimes(found["topic"], *times)
+        case "kafka":
+            found = _RECORDS.fullmatch(typed)
+            numbers = found and _numbers(found)
+            return Records(found["topic"], int(found["partition"]), *numbers) if found and numbers else None
+        case _:
+            found = _VERSIONS.fullmatch(typed)
+            numbers = found and _numbers(found)
+            return numbers and Versions(*numbers)
+
+
+def _moments(times: str) -> tuple[int, int] | None:
+    """Parse two moments (epoch ms), the first before the second. Raises InvalidSpec for one that is none."""
     first, slash, second = times.partition("/")
     if not slash:
-        raise InvalidSpec(FLAG, typed, allowed)
+        return None
     since, until = moment_of(first, FLAG), moment_of(second, FLAG)
-    if until <= since:
-        raise InvalidSpec(FLAG, typed, allowed)
-    return since, until
+    return (since, until) if since < until else None
 
 
-def _numbers(typed: str, found: re.Match[str], allowed: str) -> tuple[int, int]:
+def _numbers(found: re.Match[str]) -> tuple[int, int] | None:
     first = int(found["first"])
     end = first + 1 if found["end"] is None else int(found["end"])
-    if end <= first:
-        raise InvalidSpec(FLAG, typed, allowed)
-    return first, end
+    return (first, end) if first < end else None
 
 
 MOST_FILES: Final = 10_000
@@ -227,31 +177,36 @@ class ResolvedRanges:
 def exclude_files(
     typed: str, wanted: FileNames | FileTimes, folder: str, known: Sequence[SeenFile], read_before: Collection[str]
 ) -> tuple[ExcludedRange, int]:
-    """Resolve a range in the ``known`` files.
+    """Resolve a range in the ``known`` files: those that are there, and those that were read and are gone.
 
-    Also returns how many more files the savepoint read, which stay in the state.
-
-    ``known``: those that are there, and those that were read and are gone. ``folder``: the URI of the source's folder.
-    ``read_before``: the URIs that the savepoint has read. Raises InvalidSpec if no file is excluded, or too many.
+    Also returns how many more files the savepoint read, which stay in the state. ``folder``: the URI of the source's
+    folder. ``read_before``: the URIs that the savepoint has read. Raises InvalidSpec if no file is excluded, or too
+    many.
     """
-    before = {file_position(uri) for uri in read_before}
-    held = {file_position(file.uri) for file in known if _is_wanted(file, wanted, file_position(folder))}
+    before, below = {file_position(uri) for uri in read_before}, f"{unquote(file_position(folder)).rstrip('/')}/"
+    held = {file_position(file.uri) for file in known if _is_wanted(file, wanted, below)}
     if held <= before:
         why = f" (the savepoint has read {count_text(len(held), 'file')} of it)" if held else ""
         raise InvalidSpec(FLAG, typed, f"a range with a file that would be read again{why}: {FILES_ALLOWED}")
     return _range_of_files(typed, held - before), len(held & before)
 
 
-def exclude_records(
-    typed: str,
-    wanted: Records,
-    begins: Mapping[str, Mapping[str, int]] | None,
-    ends: Mapping[str, Mapping[str, int]],
-) -> ExcludedRange:
-    """Resolve a range of records of a partition that is read again from ``begins`` on and ends at ``ends`` now.
+def _is_wanted(file: SeenFile, wanted: FileNames | FileTimes, below: str) -> bool:
+    """Whether a file is in the range. ``below``: the decoded beginning of the URIs in the source's folder."""
+    if isinstance(wanted, FileTimes):
+        return wanted.since <= file.changed_at < wanted.until
+    name = unquote(file_position(file.uri)).removeprefix(below)
+    return name == wanted.pattern or fnmatchcase(name, wanted.pattern)
 
-    Both: offset by topic and partition. Raises InvalidSpec for a range that is not whole between them.
-    """
+
+def _range_of_files(typed: str, files: Collection[str]) -> ExcludedRange:
+    if len(files) > MOST_FILES:
+        raise InvalidSpec(FLAG, typed, f"a range of at most {MOST_FILES:,} files: this one has {len(files):,}")
+    return ExcludedRange(typed, tuple(sorted(files)))
+
+
+def exclude_records(typed: str, wanted: Records, begins: Offsets | None, ends: Offsets) -> ExcludedRange:
+    """Resolve a range of records. Raises InvalidSpec unless it is whole between ``begins`` and ``ends``."""
     partition = str(wanted.partition)
     end = ends.get(wanted.topic, {}).get(partition)
     if end is None:
@@ -264,27 +219,37 @@ def exclude_records(
     return ExcludedRange(typed, records=wanted)
 
 
-def records_in_span(
-    typed: str, wanted: RecordTimes, span: Span, ends: Mapping[str, Mapping[str, int]]
-) -> tuple[list[ExcludedRange], list[str]]:
-    """Resolve a span of time to ranges of all partitions, with remarks.
+class Span(NamedTuple):
+    """Offsets of the partitions of a topic: at ``since``, at ``until``, and where the savepoint ``begins`` to read."""
 
-    Raises InvalidSpec if no record is read again.
-    """
-    if wanted.topic not in ends:
+    since: Offsets
+    until: Offsets
+    begins: Offsets | None
+
+
+def records_in_span(
+    typed: str, wanted: RecordTimes, span: Span, ends: Offsets
+) -> tuple[list[ExcludedRange], list[str]]:
+    """Resolve a time to a range by partition, with remarks. Raises InvalidSpec if no record is read again."""
+    topic = wanted.topic
+    if topic not in ends:
         raise InvalidSpec(FLAG, typed, f"a topic of the source: {', '.join(sorted(ends))}")
-    found, remarks = span.ranges(typed, wanted.topic), span.remarks(typed, wanted.topic)
+    begins, stops = (span.begins or {}).get(topic, {}), span.until.get(topic, {})
+    found, stay = list[ExcludedRange](), 0
+    for partition, since in sorted(span.since.get(topic, {}).items(), key=lambda each: int(each[0])):
+        begin, end = begins.get(partition, 0), stops.get(partition, since)
+        first = max(since, begin)
+        stay += max(0, min(end, begin) - since)
+        if first < end:
+            found.append(ExcludedRange(typed, records=Records(topic, int(partition), first, end)))
+    more = f"{count_text(stay, 'more record')} of {typed}, read before the savepoint: its state keeps what is open"
     if not found:
-        told = "".join(f" ({remark})" for remark in remarks)
-        raise InvalidSpec(FLAG, typed, f"a time with a record that would be read again{told}")
-    return found, remarks
+        raise InvalidSpec(FLAG, typed, f"a time with a record that would be read again{f' ({more})' if stay else ''}")
+    return found, [more] if stay else []
 
 
 def exclude_versions(typed: str, wanted: Versions, first: int, added: Mapping[int, Sequence[str]]) -> ExcludedRange:
-    """Resolve a range of a Delta table whose versions are read one by one from ``first`` on.
-
-    ``added``: the URIs of the files of rows that each of its versions brought. Raises InvalidSpec.
-    """
+    """Resolve a range of versions. ``added``: the files by version. They are read one by one from ``first`` on."""
     newest = max(added, default=-1)
     if wanted.first < first or wanted.end > newest + 1:
         allowed = f"version:{first}-{newest + 1} or a part of it: only these are read again"
@@ -302,10 +267,7 @@ def combine_ranges(carried: ExcludedRanges, added: Sequence[ExcludedRange], rema
 
 
 def remarks_on_files(found: ExcludedRange, stay: int, there: Iterable[SeenFile]) -> list[str]:
-    """List remarks on a range. ``stay``: more files of it that the savepoint read.
-
-    ``there``: files that still exist.
-    """
+    """List remarks on a range. ``stay``: more files of it that the savepoint read. ``there``: files that exist."""
     gone = len(set(found.files) - {file_position(file.uri) for file in there})
     read = f"{count_text(stay, 'more file')} of {found.typed}, read before the savepoint: its state keeps what is open"
     lost = f"{count_text(gone, 'file')} of {found.typed}, no longer there: no row of that can go to quarantine"
@@ -336,19 +298,69 @@ def first_whole_version(offset: Mapping[str, object] | None) -> int | None:
     return version + 1 if begun else version
 
 
-def _range_of_files(typed: str, files: Collection[str]) -> ExcludedRange:
-    if len(files) > MOST_FILES:
-        raise InvalidSpec(FLAG, typed, f"a range of at most {MOST_FILES:,} files: this one has {len(files):,}")
-    return ExcludedRange(typed, tuple(sorted(files)))
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The first position without a gap, as Spark writes it, and the ``lost`` events as texts (docs/adr/0128)."""
+
+    offset: Any | None
+    lost: tuple[str, ...] = ()
 
 
-def _is_wanted(file: SeenFile, wanted: FileNames | FileTimes, folder: str) -> bool:
-    if isinstance(wanted, FileTimes):
-        return wanted.since <= file.changed_at < wanted.until
-    name = name_below(folder, file_position(file.uri))
-    return name == wanted.pattern or fnmatchcase(name, wanted.pattern)
+def going_on_in_topics(
+    offset: Offsets, earliest: Offsets, latest: Offsets, replaced: Collection[str], known: Collection[str] = ()
+) -> Continuation:
+    """Compare ``offset`` with topics that begin at ``earliest`` and end at ``latest`` now.
+
+    ``replaced``: topics that were made anew. ``known``: topics whose ids prove them to be the same. Any other topic
+    counts as made anew if the position is behind its end.
+    """
+    found: dict[str, dict[str, int]] = {}
+    lost: list[str] = []
+    for topic in sorted(earliest):
+        before = offset.get(topic, {})
+        is_beyond = any(position > latest[topic].get(name, position) for name, position in before.items())
+        anew = topic in replaced or (topic not in known and is_beyond)
+        found[topic] = {}
+        for partition, begin in sorted(earliest[topic].items(), key=lambda item: int(item[0])):
+            position = before.get(partition, 0 if before else begin)
+            found[topic][partition] = begin if anew else max(position, begin)
+            if not anew and position < begin:
+                lost.append(str(Records(topic, int(partition), position, begin)))
+        gone = before if anew else {name: end for name, end in before.items() if name not in earliest[topic]}
+        lost += [
+            f"all records from offset {end} of partition {partition} of {topic}, before it was replaced"
+            for partition, end in sorted(gone.items(), key=lambda item: int(item[0]))
+        ]
+    return Continuation(found, tuple(lost))
 
 
-def name_below(folder: str, position: str) -> str:
-    """Return the name of a file relative to the source's folder. Both are URIs, and either may be encoded."""
-    return unquote(position).removeprefix(f"{unquote(folder).rstrip('/')}/")
+def going_on_in_table(
+    offset: Mapping[str, Any], versions: Collection[int], holes: Mapping[int, int], *, replaced: bool, oldest: int = 0
+) -> Continuation:
+    """Compare ``offset``, as Delta's source writes it, with a table whose log has ``versions``.
+
+    ``holes``: number of missing files by version, from the position on. ``oldest``: the first version whose state can
+    still be read. Delta's source needs the state before the version that it begins with.
+    """
+    first = int(offset["reservoirVersion"])
+    if replaced:
+        return Continuation(None, (f"all versions from {first} of the table, before it was replaced",))
+    newest = max(versions, default=-1)
+    gone = [version for version in range(first, newest + 1) if version not in versions or version in holes]
+    if not gone:
+        return Continuation(dict(offset))
+    lost, after = list[str](), max(*gone, oldest) + 1
+    for version in range(first, after):
+        if version not in versions:
+            why = "it is no longer in the table's log"
+        elif version in holes:
+            why = f"{holes[version]} of its files are gone, and the others are skipped"
+        else:
+            why = "it is skipped, because a later one, or the table's state before it, is gone"
+        lost.append(f"version {version}: {why}")
+    return Continuation({**offset, "reservoirVersion": after, "index": -1, "isStartingVersion": False}, tuple(lost))
+
+
+def continuation_in_folder(offset: Any, begun: Collection[str], there: Collection[str]) -> Continuation:  # noqa: ANN401  JSON
+    """Compare the files that a ``begun`` batch reads with those that are there."""
+    return Continuation(offset, tuple(f"file {uri}" for uri in sorted(set(begun) - set(there))))

@@ -1,20 +1,39 @@
 """The rows that leave a stream's tables, and those that come back, so that they hold exactly the rows on one path.
 
 Decided from the records of the lineages alone. An earlier command may have deleted rows that are on the path again:
-these come back from the table version that the savepoint's manifest names.
+these come back from the table version that the savepoint's manifest names. They are counted from Delta's logs and
+files, without Spark: a file whose rows have one lineage, batch and day by Delta's statistics, which are exact. Of any
+other that may have such rows the three columns are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Final, NamedTuple
 
 from sessionizer.errors import DataAway, RowsGone
+from sessionizer.home.data_files import several_at_a_time
 from sessionizer.home.names import check_identifier, is_identifier
+from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import SinkFolder
-from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Path, Segment, batches_only_on
+from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Path, batches_only_on
 from sessionizer.state.lineages.table_changes import has_recorded_rows, is_of_operation, writer_in
+from sessionizer.state.lineages.table_snapshot import (
+    SparkNeeded,
+    TableFile,
+    TableSnapshot,
+    VersionGone,
+    left_to_spark,
+    read_snapshot,
+)
+
+_COLUMNS: Final = ("lineage", "batch_id", "date")
+_CUT_AT: Final = 32
+"""Length to which Delta cuts a text in its statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +54,9 @@ class RowChanges:
     @property
     def deleted_rows(self) -> str:
         """Condition, in SQL, of the rows that leave. Raises InvalidSpec for an invalid id."""
-        ends = [f"(lineage = {_quote(each.lineage)} AND batch_id > {each.until})" for each in self._ended()]
-        listed = ", ".join(_quote(name) for name in self.others)
+        ended = [each for each in self.path if each.until is not None]
+        ends = [f"(lineage = {_quote(each.lineage)} AND batch_id > {each.until})" for each in ended]
+        listed = ", ".join(map(_quote, self.others))
         return " OR ".join([*ends, *([f"lineage IN ({listed})"] if listed else [])]) or "false"
 
     @property
@@ -51,10 +71,7 @@ class RowChanges:
         return (*(BatchRange(each.lineage, each.until, None) for each in self.path if each.until is not None), *others)
 
     def add_writers(self, wrote: Iterable[str]) -> RowChanges:
-        """Return the changes of tables with transactions of ``wrote``, most of which are lineages of the stream.
-
-        A later operation that no record knows means what an unknown lineage means.
-        """
+        """Return the changes of tables with transactions of ``wrote``, which may be of unknown lineages."""
         names = list(wrote)
         changes = self.add_lineages(name for name in names if is_identifier(name) and not is_of_operation(name))
         operations = {writer_in(name) for name in names if is_of_operation(name)}
@@ -72,17 +89,10 @@ class RowChanges:
         missing = self.missing if found == set(self.others) else _whole_path(self.path)
         return replace(self, others=tuple(sorted(found)), missing=missing)
 
-    def _ended(self) -> list[Segment]:
-        return [segment for segment in self.path if segment.until is not None]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamedTable:
-    """A table that batches of the stream write or wrote: ``name`` and ``location``.
-
-    ``version``: the one with the rows that come back. None means that the table was not there then. ``has_rows``:
-    whether a lineage noted that it wrote rows there.
-    """
+    """A table of batches. ``version``: with the rows that come back. ``has_rows``: a lineage noted some."""
 
     name: str
     location: str
@@ -167,3 +177,105 @@ def _condition(batches: BatchRange) -> str:
 
 def _quote(lineage: str) -> str:
     return f"'{check_identifier('lineage', lineage)}'"
+
+
+class _Rows(NamedTuple):
+    """A number of rows of one batch and day (ISO)."""
+
+    lineage: str
+    batch_id: int
+    day: str
+    number: int
+
+
+def count_changes_in_files(stream: str, tables: Iterable[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
+    """Count rows that leave and come back, as Spark would. Raises RowsGone, DataAway, SparkNeeded."""
+    with left_to_spark():
+        found = [(table, read_snapshot(folder_at(table.location))) for table in tables]
+    changes = changes.add_writers(name for _, snapshot in found if snapshot for name in snapshot.transactions)
+    return [_count_table(stream, table, snapshot, changes) for table, snapshot in found]
+
+
+def _count_table(stream: str, table: StreamedTable, now: TableSnapshot | None, changes: RowChanges) -> RowsOfTable:
+    if now is None:
+        require_none_missing(stream, table, changes)
+        return RowsOfTable(table.name, table.location, {})
+    try:
+        with left_to_spark():
+            leaving = _count_days(_rows_in(now, changes.deleted))
+            return RowsOfTable(table.name, table.location, leaving, _count_days(_coming_back(table, now, changes)))
+    except VersionGone as error:
+        raise RowsGone(stream, table.location, table.version or 0, str(error)) from error
+
+
+def _coming_back(table: StreamedTable, now: TableSnapshot, changes: RowChanges) -> Iterator[_Rows]:
+    """Yield the rows of the missing batches as the table had them, without batches of which it has rows now."""
+    if not changes.missing or table.version is None:
+        return
+    then = read_snapshot(folder_at(table.location), table.version)
+    if then is None:
+        return
+    there = {(rows.lineage, rows.batch_id) for rows in _rows_in(now, changes.missing)}
+    try:
+        yield from (rows for rows in _rows_in(then, changes.missing) if (rows.lineage, rows.batch_id) not in there)
+    except FileNotFoundError as error:
+        raise VersionGone(f"its file {error} is gone") from error
+
+
+def _rows_in(snapshot: TableSnapshot, ranges: Sequence[BatchRange]) -> list[_Rows]:
+    """Count the rows of ``ranges`` by batch and day. Raises FileNotFoundError for a file that is gone."""
+    files = [file for file in snapshot.files if any(_may_have(file, each) for each in ranges)]
+    if gone := snapshot.first_gone(files):
+        raise FileNotFoundError(gone)
+    known = [(file, _told_by_statistics(file)) for file in files]
+    read = several_at_a_time(_read_rows, [file for file, rows in known if rows is None])
+    found = chain((rows for _, rows in known if rows is not None), chain.from_iterable(read))
+    return [rows for rows in found if any(each.lineage == rows.lineage and each.has(rows.batch_id) for each in ranges)]
+
+
+def _may_have(file: TableFile, batches: BatchRange) -> bool:
+    """Whether the file may have rows of ``batches``, by Delta's statistics."""
+    (least, greatest), (oldest, newest) = file.extent("lineage"), file.extent("batch_id")
+    if least is None or greatest is None or oldest is None or newest is None:
+        return True
+    is_within = least <= batches.lineage <= greatest
+    return bool(is_within and newest > batches.after and (batches.until is None or oldest <= batches.until))
+
+
+def _told_by_statistics(file: TableFile) -> _Rows | None:
+    """Return the rows of a file if all are of one lineage, batch and day, else None."""
+    lineage, batch_id, day = map(file.single_value, _COLUMNS)
+    count = file.stats.get("numRecords")
+    if lineage is None or batch_id is None or day is None or count is None or len(lineage) >= _CUT_AT:
+        return None
+    return _Rows(lineage, batch_id, day, count)
+
+
+def _read_rows(file: TableFile) -> list[_Rows]:
+    """Count the rows of a file by its columns. Raises SparkNeeded if one has no lineage, batch or day."""
+    import numpy as np  # noqa: PLC0415  the driver has it, Airflow need not
+
+    found = file.read(_COLUMNS)
+    columns = [found.column(name).combine_chunks().dictionary_encode() for name in _COLUMNS]
+    if any(column.null_count for column in columns):
+        raise SparkNeeded("a row without its lineage")
+    sizes = tuple(len(column.dictionary) for column in columns)
+    if not found.num_rows:
+        return []
+    # pyarrow's own grouping imports pandas, which takes longer than the rest of a plan
+    codes, counts = np.unique(np.ravel_multi_index([each.indices for each in columns], sizes), return_counts=True)
+    lineages, batches, days = (
+        [values[place] for place in places]
+        for values, places in zip(
+            (column.dictionary.to_pylist() for column in columns), np.unravel_index(codes, sizes), strict=True
+        )
+    )
+    rows = zip(lineages, batches, days, counts.tolist(), strict=True)
+    return [_Rows(lineage, batch_id, day.isoformat(), count) for lineage, batch_id, day, count in rows]
+
+
+def _count_days(found: Iterable[_Rows]) -> Mapping[str, int]:
+    days: Counter[str] = Counter()
+    for rows in found:
+        days[rows.day] += rows.number
+    return dict(sorted(days.items()))

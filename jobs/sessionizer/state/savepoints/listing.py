@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -55,10 +55,7 @@ GONE_ON_WITH: Final = "an operation that is not over needs it"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A savepoint as pruning sees it. ``at``: when it was completed or begun (epoch ms), None if unknown.
-
-    ``kind``: of a complete one.
-    """
+    """A savepoint as pruning sees it. ``at``: of its end or begin (epoch ms). ``kind``: of a complete one."""
 
     id: str
     state: SavepointState
@@ -97,49 +94,31 @@ def pruning_plan(
     ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read. ``begun``: those of an
     unfinished operation, which may have taken rows already and reads them again when it is resumed.
     """
-    rank = _ranks(candidates)
     needed = {
         **dict.fromkeys(origins, STARTED_FROM),
         **dict.fromkeys(begun, GONE_ON_WITH),
         **dict.fromkeys(in_use, BEING_READ),
     }
-    return [_verdict(each, rank.get(each.id), needed.get(each.id), policy, now) for each in candidates]
-
-
-def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
-    """Return the place of each complete one among those of its kind, the newest first."""
-    found: dict[str, int] = {}
-    of_kind = Counter[str]()
+    numbers, of_kind = dict[str, int](), Counter[str]()
     for each in sorted(candidates, key=lambda candidate: (-(candidate.at or 0), candidate.id)):
         if each.state is SavepointState.COMPLETE:
-            found[each.id] = of_kind[each.kind]
             of_kind[each.kind] += 1
-    return found
+            numbers[each.id] = of_kind[each.kind]
+    return [_verdict(each, numbers.get(each.id), needed.get(each.id), policy, now) for each in candidates]
 
 
-def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy: Policy, now: int) -> PruningVerdict:
-    """Decide on a savepoint. ``rank``: of a complete one, from 0.
-
-    ``needed``: why it must stay, whatever the policy says.
-    """
-    if candidate.state is SavepointState.MAKING:
-        kept: str | None = "it is being made"
+def _verdict(each: Candidate, number: int | None, needed: str | None, policy: Policy, now: int) -> PruningVerdict:
+    """Decide on a savepoint. ``number``: its place among those of its kind. ``needed``: why it must stay."""
+    if each.state is SavepointState.MAKING:
+        kept = "it is being made"
+    elif needed or number is None:
+        kept = needed or ""
+    elif number <= max(policy.count, LEAST_KEPT):
+        kept = f"it is number {number} of the newest"
     else:
-        kept = needed or _kept_by_policy(candidate, rank, policy, now)
-    if kept is not None:
-        return PruningVerdict(candidate.id, goes=False, because=kept)
-    old = f"it is {candidate.state}" if rank is None else f"it is old, and number {rank + 1} of the newest"
-    return PruningVerdict(candidate.id, goes=True, because=old)
-
-
-def _kept_by_policy(candidate: Candidate, rank: int | None, policy: Policy, now: int) -> str | None:
-    if rank is None:
-        return None
-    if rank < max(policy.count, LEAST_KEPT):
-        return f"it is number {rank + 1} of the newest"
-    if candidate.at is None or now - candidate.at < policy.age_ms:
-        return "it is young"
-    return None
+        kept = "it is young" if each.at is None or now - each.at < policy.age_ms else ""
+    old = f"it is {each.state}" if number is None else f"it is old, and number {number} of the newest"
+    return PruningVerdict(each.id, goes=not kept, because=kept or old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +155,13 @@ class SavepointFailure(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RemovalMark(JsonRecord):
-    """A savepoint that is being removed since ``at`` (epoch ms)."""
+    """A removal of a savepoint that began ``at`` (epoch ms)."""
 
     at: Moment
 
 
 def write_data_record(path: DataPath, record: JsonRecord) -> None:
-    """Write ``record`` with its format and its writer, and make its folder.
-
-    Raises ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
-    """
+    """Write ``record`` with its format and writer. Raises ControlUnreachable, StoreUnreachable, DiskFull."""
     try:
         make_private_data(path.parent)
     except OSError as error:
@@ -196,22 +172,9 @@ def write_data_record(path: DataPath, record: JsonRecord) -> None:
 def read_use_mark(path: DataPath) -> UseMark | None:
     """Read the process that makes or reads the savepoint, None if the file is absent or damaged."""
     value = examine_data_json(path).value
-    if value is None or unknown_format(value) is not None:
-        return None
-    try:
-        return UseMark.from_json(value)
-    except ValueError:
-        return None
-
-
-def read_failure(home: SavepointHome) -> SavepointFailure | None:
-    """Read the cause of a failure, None if none is recorded."""
-    value = examine_data_json(home.failed).value
-    return (
-        None
-        if value is None
-        else SavepointFailure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
-    )
+    with suppress(ValueError):
+        return None if value is None or unknown_format(value) is not None else UseMark.from_json(value)
+    return None
 
 
 def readers_of(home: SavepointHome) -> list[UseMark]:
@@ -292,10 +255,7 @@ def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
 
 
 def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[SavepointHome, Manifest]:
-    """Return the savepoint with this id, which must be complete.
-
-    Raises UnknownSavepoint, InvalidSpec, UnusableSavepoint.
-    """
+    """Return a savepoint that must be complete. Raises UnknownSavepoint, InvalidSpec, UnusableSavepoint."""
     found = savepoint_of(folder, savepoint, now)
     if found.manifest is None or not found.is_complete:
         raise UnusableSavepoint(savepoint, f"it is {found.state}{f': {found.wrong}' if found.wrong else ''}")
@@ -304,7 +264,7 @@ def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[Save
 
 def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
     """Examine the savepoint at ``home``. Never raises for a damaged file of it."""
-    begun, failure = read_use_mark(home.begun), read_failure(home)
+    begun, failure = read_use_mark(home.begun), examine_data_json(home.failed).value
     try:
         manifest, damage = read_manifest(home), None
     except DamagedFile as error:
@@ -316,17 +276,15 @@ def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
         begun_at=begun.at if begun else None,
         maker_lives=is_alive(begun.process) if begun else None,
     )
-    return Savepoint(home, judge_state(evidence, now), manifest, begun, damage or _said(failure))
-
-
-def _said(failure: SavepointFailure | None) -> str | None:
-    return failure.cause if failure else None
+    cause = None if failure is None else str(failure.get("cause") or "it does not say")
+    return Savepoint(home, judge_state(evidence, now), manifest, begun, damage or cause)
 
 
 def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[PruningVerdict]:
     """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
-    candidates, origins = [candidate(each) for each in savepoints], list_beginnings(home)
-    return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=needed_to_go_on(home))
+    candidates = [Candidate(each.id, each.state, each.at, each.kind or "") for each in savepoints]
+    used, begun = being_read(savepoints, now), needed_to_go_on(home)
+    return pruning_plan(candidates, list_beginnings(home), used, policy, now, begun=begun)
 
 
 def newest_that_stay(
@@ -340,21 +298,13 @@ def newest_that_stay(
     return [each for kind, each in newest.items() if kind in going]
 
 
-def candidate(savepoint: Savepoint) -> Candidate:
-    """Describe a savepoint for pruning."""
-    return Candidate(savepoint.id, savepoint.state, savepoint.at, savepoint.kind or "")
-
-
 def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
     """Return the savepoints that a living process reads, or one that may live. Raises OSError."""
     return {each.id for each in savepoints if any(_is_working(reader, now) for reader in readers_of(each.home))}
 
 
 def remove(home: SavepointHome, stream: StreamHome) -> str | None:
-    """Remove the savepoint, or return why it is needed since the plan was made. Harmless when repeated.
-
-    Raises UnwritablePath.
-    """
+    """Remove the savepoint, or return why it is needed since the plan. Harmless when repeated."""
     write_data_record(home.condemned, RemovalMark(epoch_ms()))
     needed = _find_need(home, stream)
     try:
@@ -370,18 +320,15 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
 
 def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
     """Say why the savepoint is needed. Asked after it was condemned, because later readers see that mark."""
-    now = epoch_ms()
+    now, begun = epoch_ms(), read_use_mark(home.begun)
     if any(_is_working(reader, now) for reader in readers_of(home)):
         return BEING_READ
     if home.id in list_beginnings(stream):
         return STARTED_FROM
     if home.id in needed_to_go_on(stream):
         return GONE_ON_WITH
-    begun = read_use_mark(home.begun)
     is_over = data_exists(home.manifest) or data_exists(home.failed)
-    if not is_over and begun is not None and _is_working(begun, now):
-        return f"it is {SavepointState.MAKING}"
-    return None
+    return f"it is {SavepointState.MAKING}" if begun and not is_over and _is_working(begun, now) else None
 
 
 def needed_to_go_on(stream: StreamHome) -> set[str]:

@@ -1,6 +1,4 @@
-"""Manifest of a savepoint: its contents, written last, and the state that it was made of.
-
-``manifest.json`` of a savepoint: its origin, its content, and the proof of both.
+"""``manifest.json`` of a savepoint: its origin, its content, and the proof of both.
 
 It is written last. Its own content is covered by a SHA-256, and each file of the savepoint by another. So a reader can
 tell years later whether it is unchanged.
@@ -48,10 +46,7 @@ class SavepointState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Facts about a savepoint. ``manifest``: whether it is sound, None if there is none.
-
-    ``begun_at``: epoch ms, None if unknown. ``maker_lives``: None if that cannot be told from here.
-    """
+    """Facts about a savepoint: a sound manifest (None: none), marks beside it, and its maker (None: unknown)."""
 
     manifest: bool | None
     failed: bool
@@ -97,10 +92,7 @@ class SavepointKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SinkTable(JsonRecord):
-    """A table of the stream.
-
-    ``version`` is the newest without rows of later batches, None if the table was not there.
-    """
+    """A table of the stream. ``version``: the newest without rows of later batches, None if it was not there."""
 
     name: str
     location: str
@@ -118,10 +110,10 @@ class FormerSink(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Counts(JsonRecord):
-    """Figures of the state.
+    """Figures of the state: ``events`` of ``keys`` in ``groups`` that are not empty.
 
-    ``events`` of ``keys`` in ``groups`` that are not empty. They make so many ``sessions``, without duplicates.
-    ``timeouts``: clients whose timeout was changed. ``seen_files``: of a source of files.
+    They make so many ``sessions``, without duplicates. ``timeouts``: clients whose timeout was changed. ``seen_files``:
+    of a source of files.
     """
 
     events: int
@@ -257,11 +249,10 @@ def checksum(content: Mapping[str, Any]) -> str:
 
 def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
     """List the differences, without fields that always differ. The spec is compared by the fields that decide."""
-    return changes_between(_contents(before), _contents(now))
-
-
-def _contents(manifest: Manifest) -> dict[str, Any]:
-    content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
-    content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
-    spec = {f"spec.{field}": value for field, value in list_decisions(manifest.spec).items()}
-    return {**dict(leaves(content)), **spec}
+    sides = []
+    for manifest in (before, now):
+        content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
+        content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
+        spec = {f"spec.{field}": value for field, value in list_decisions(manifest.spec).items()}
+        sides.append({**dict(leaves(content)), **spec})
+    return changes_between(*sides)

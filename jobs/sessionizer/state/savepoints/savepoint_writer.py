@@ -1,9 +1,7 @@
 """Writing of a savepoint, canonical or native: its folder, its files, then its manifest.
 
-Native savepoints: the files of one committed batch, for the same line of Spark and the same key groups.
-
-No Spark runs: they are quick to make and to start from, and of no use to another release. A savepoint for long keeping
-is canonical.
+A native savepoint has the files of one committed batch, for the same line of Spark and the same key groups. No Spark
+runs: it is quick to make and to start from, and of no use to another release. One for long keeping is canonical.
 """
 
 from __future__ import annotations
@@ -78,24 +76,18 @@ class SavepointWriter:
 
     stream: StreamHome
     committed: CommittedBatch
-    home: SavepointHome
     asked: SavepointRequest
     after: Callable[[str], None]
+    home: SavepointHome = field(init=False)
     _sinks: tuple[SinkTable, ...] = field(default=(), init=False)
     _former_sinks: tuple[FormerSink, ...] = field(default=(), init=False)
 
-    @classmethod
-    def of(
-        cls, stream: StreamHome, committed: CommittedBatch, asked: SavepointRequest, after: Callable[[str], None]
-    ) -> SavepointWriter:
-        """Prepare the requested savepoint. Nothing is written."""
-        home = SavepointHome.of(asked.folder, asked.id or mint_id(epoch_ms()))
-        return cls(stream, committed, home, asked, after)
+    def __post_init__(self) -> None:
+        """Choose the place. Nothing is written."""
+        self.home = SavepointHome.of(self.asked.folder, self.asked.id or mint_id(epoch_ms()))
 
     def begin(self) -> Manifest | None:
-        """Mark the savepoint as being made and remove the remains of a killed process.
-
-        Returns the manifest if it is complete.
+        """Mark the savepoint as being made and remove the remains of a killed process, or return its whole manifest.
 
         Raises OperationPending while a command has the stream, StateBehindTables, UnusableSavepoint if another process
         makes or removes it, UnwritablePath, DiskFull.
@@ -113,7 +105,7 @@ class SavepointWriter:
             except OSError as error:
                 raise unwritable(uri_of(home.root), "a savepoint", error) from error
         self._require_settled()
-        self._sinks, self._former_sinks = tuple(self._read_sinks()), tuple(self._read_former_sinks())
+        self._read_sinks()
         self._require_settled()
         write_data_record(home.begun, UseMark.now(self.asked.why))
         if data_exists(home.condemned):  # looked for after: a removal looks for our mark after it has written its own
@@ -127,7 +119,11 @@ class SavepointWriter:
         try:
             yield
         except Exception as error:
-            cause = self._explained(error)
+            batch, cause = self.committed.batch_id, error
+            if not isinstance(error, SessionizerError) and batch not in list_committed_batches(
+                self.stream.checkpoint(self.committed.lineage)
+            ):
+                cause = BatchOutrun(self.stream.name, batch, first_line(error))
             write_data_record(self.home.failed, SavepointFailure(epoch_ms(), first_line(cause)))
             raise cause from error
 
@@ -141,10 +137,7 @@ class SavepointWriter:
     def complete(
         self, kind: SavepointKind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
     ) -> Manifest:
-        """Write the manifest. ``versions``: of programs used beyond this process.
-
-        Raises OperationPending, StreamChanged, UnwritablePath, DiskFull.
-        """
+        """Write the manifest. ``versions``: of programs beside this one. Raises OperationPending, StreamChanged."""
         self._require_settled()
         committed = self.committed
         excluded = read_excluded_ranges(self.stream, committed.lineage)
@@ -177,12 +170,7 @@ class SavepointWriter:
             excluded_ranges=excluded.to_json() if excluded else {},
         )
         write_manifest(self.home, manifest)
-        add_mark(self.stream, self._mark(manifest))
-        self.after("manifest")
-        return manifest
-
-    def _mark(self, manifest: Manifest) -> Mark:
-        return Mark(
+        mark = Mark(
             kind=MarkKind.SAVEPOINT,
             at=manifest.batch_at,  # the time that a restore goes back to, and by which `restore --time` chooses
             what=str(manifest.kind),
@@ -192,28 +180,20 @@ class SavepointWriter:
             savepoint=manifest.id,
             bytes=manifest.bytes,
         )
+        add_mark(self.stream, mark)
+        self.after("manifest")
+        return manifest
 
-    def _explained(self, error: Exception) -> Exception:
-        committed = self.committed
-        if isinstance(error, SessionizerError):
-            return error
-        if committed.batch_id in list_committed_batches(self.stream.checkpoint(committed.lineage)):
-            return error
-        return BatchOutrun(self.stream.name, committed.batch_id, first_line(error))
-
-    def _read_sinks(self) -> list[SinkTable]:
-        places = self.stream.streamed_locations(self.committed.spec["sink"]["path"])
-        return [SinkTable(name, place, self._version(place)) for name, place in places.items()]
-
-    def _read_former_sinks(self) -> list[FormerSink]:
-        """Return the tables in folders that the stream wrote to before ``sink.path`` was changed."""
-        now = self.committed.spec["sink"]["path"]
-        folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]
-        return [
+    def _read_sinks(self) -> None:
+        """Read the versions of the tables, also in folders that ``sink.path`` named before."""
+        now, places = self.committed.spec["sink"]["path"], self.stream.streamed_locations
+        self._sinks = tuple(SinkTable(name, place, self._version(place)) for name, place in places(now).items())
+        self._former_sinks = tuple(
             FormerSink(folder, name, self._version(place))
-            for folder in folders
-            for name, place in self.stream.streamed_locations(folder).items()
-        ]
+            for folder in sink_folders(self.stream, origins_of(self.stream))
+            if folder != now
+            for name, place in places(folder).items()
+        )
 
     def _version(self, location: str) -> int | None:
         require_known_operations(StreamState.read(self.stream, self.committed.lineage), location)
@@ -223,20 +203,15 @@ class SavepointWriter:
 def make_native_savepoint(
     stream: StreamHome, committed: CommittedBatch, asked: SavepointRequest, after: Callable[[str], None]
 ) -> Manifest:
-    """Make the requested savepoint, or return the one that is complete already under its id.
-
-    Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError if Spark's files have an unknown
-    format.
-    """
-    writer = SavepointWriter.of(stream, committed, asked, after)
+    """Make the savepoint, or return the complete one of its id. Raises BatchOutrun, UnusableSavepoint, ValueError."""
+    writer = SavepointWriter(stream, committed, asked, after)
     done = writer.begin()
     if done is not None:
         return done
     with writer.noting_failure():
-        files = committed.position.format == FILES
-        target = writer.home.part(CHECKPOINT)
+        source, target = stream.checkpoint(committed.lineage), writer.home.part(CHECKPOINT)
         make_data_folder(target)
-        copy_batch(stream.checkpoint(committed.lineage), committed.batch_id, target, events_are_files=files)
+        copy_batch(source, committed.batch_id, target, events_are_files=committed.position.format == FILES)
         require_unchanged(stream, committed)
         writer.after("checkpoint")
         return writer.complete(SavepointKind.NATIVE, None, None, {})
@@ -251,10 +226,7 @@ def require_same_line(manifest: Manifest, running: str) -> None:
 
 
 def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> None:
-    """Copy a native savepoint as the checkpoint of a lineage that is not active yet, into a new or empty folder.
-
-    The savepoint stays as it is. Raises UnusableSavepoint for one of another kind, UnwritablePath, and ValueError.
-    """
+    """Copy a native savepoint as the checkpoint of a new lineage. Raises UnusableSavepoint, UnwritablePath."""
     if manifest.kind is not SavepointKind.NATIVE:
         raise UnusableSavepoint(home.id, f"it is {manifest.kind}: its tables are seeded, not copied")
     try:

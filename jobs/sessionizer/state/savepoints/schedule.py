@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.control.records.operation_record import pending_operation
@@ -30,8 +30,7 @@ SCHEDULED: Final = "scheduled"
 """First word of a scheduled savepoint's reason, which tells it from savepoints that users made."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewestBatch:
+class NewestBatch(NamedTuple):
     """The newest batch of a stream that is over, and its lineage."""
 
     lineage: str
@@ -49,9 +48,7 @@ class Judgement:
 def judge_schedule(
     every_ms: int, reached: NewestBatch | None, newest: Manifest | None, *, making: bool, now: int
 ) -> Judgement:
-    """Judge whether a stream that has ``reached`` a batch is due.
-
-    ``newest``: its newest complete savepoint that counts.
+    """Judge whether a stream that has ``reached`` a batch is due. ``newest``: its newest savepoint that counts.
 
     A stream whose newest batch has been saved is never due, because the savepoint would be the same. ``making``: one is
     being made. ``now`` is epoch ms.
@@ -69,12 +66,10 @@ def judge_schedule(
 
 
 def judge_stream(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:
-    """Judge the stream of ``home``, whose savepoints are ``native`` or not. Raises DamagedFile, ControlUnreachable.
-
-    If they are canonical, a native one is no substitute, because another line of Spark does not take it.
-    """
+    """Judge the stream. Canonical savepoints have no ``native`` substitute. Raises DamagedFile."""
     found = list_savepoints(home.savepoints, now)
-    counting = [manifest for manifest in _complete(found) if native or manifest.kind is SavepointKind.CANONICAL]
+    complete = [each.manifest for each in found if each.manifest is not None and each.is_complete]
+    counting = [manifest for manifest in complete if native or manifest.kind is SavepointKind.CANONICAL]
     newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
     pending = pending_operation(home)
@@ -84,10 +79,7 @@ def judge_stream(home: StreamHome, every_ms: int, now: int, *, native: bool = Fa
 
 
 def newest_reached(home: StreamHome) -> NewestBatch | None:
-    """Return the newest batch to resume from, None if there is none. A drained lineage holds nothing.
-
-    Raises DamagedFile.
-    """
+    """Return the newest batch to resume from, None for none or a drained lineage. Raises DamagedFile."""
     lineage = active_lineage(home)
     if lineage is None or DRAINED_FILE.of(home, lineage).require() is not None:
         return None
@@ -108,24 +100,14 @@ def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[
 
 
 def prune_scheduled(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:
-    """Remove the scheduled savepoints that the spec does not keep. ``say`` gets a line for each.
-
-    Raises UnusableSavepoint before the first goes if the newest that stays is damaged. Raises OSError, DamagedFile,
-    UnwritablePath.
-    """
+    """Remove scheduled savepoints. Raises UnusableSavepoint first if the newest that stays is damaged."""
     found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
     for stays, manifest in newest_that_stay(found, verdicts):
         files = digest_files(stays)
-        wrong = findings(manifest.files, files.files, files.unreadable)
-        if wrong:
+        if wrong := findings(manifest.files, files.files, files.unreadable):
             raise UnusableSavepoint(stays.id, f"{wrong[0]}, so nothing was removed, because this one would stay")
     for savepoint, verdict in zip(found, verdicts, strict=True):
-        if not verdict.goes:
-            continue
-        needed = remove(savepoint.home, home)
-        kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
-        say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)
-
-
-def _complete(savepoints: list[Savepoint]) -> list[Manifest]:
-    return [each.manifest for each in savepoints if each.manifest is not None and each.is_complete]
+        if verdict.goes:
+            needed = remove(savepoint.home, home)
+            kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
+            say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)

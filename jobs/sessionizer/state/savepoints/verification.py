@@ -72,8 +72,8 @@ def findings(
 ) -> list[SavepointDamage]:
     """List where the files that are there differ from those that were written, by their names.
 
-    ``unreadable``: files that are there, and why they cannot be read. ``unfit``: files that Hadoop's checksums
-    beside them do not fit, and the names of those.
+    ``unreadable``: files that are there, and why they cannot be read. ``unfit``: files that Hadoop's checksums beside
+    them do not fit, and the names of those.
     """
     now = {file.path: file for file in found}
     wrong = [
@@ -81,31 +81,27 @@ def findings(
         for name, cause in unreadable.items()
     ]
     for file in written:
-        difference = _difference(file, now.pop(file.path, None))
-        if difference is not None and file.path not in unreadable:
-            wrong.append(difference)
+        found_now, content = now.pop(file.path, None), content_of_file(file.path)
+        if found_now == file or file.path in unreadable:
+            continue
+        if found_now is None:
+            damage, detail = Damage.MISSING, f"it had {content}, {file.bytes:,} bytes"
+        elif found_now.bytes != file.bytes:
+            damage, detail = Damage.CUT, f"{found_now.bytes:,} bytes of {content}, and it had {file.bytes:,}"
+        else:
+            digests = f"its SHA-256 is {found_now.sha256[:12]}…, and was {file.sha256[:12]}…"
+            damage, detail = Damage.CHANGED, f"{content}: {digests}"
+        wrong.append(SavepointDamage(file.path, damage, detail))
     changed = {finding.path for finding in wrong}
     wrong += [
         SavepointDamage(hidden, Damage.UNFIT, f"Spark would not read {name}, which is unchanged. Remove {hidden}")
         for name, hidden in (unfit or {}).items()
         if name not in changed
     ]
+    written_since, foreign = "the table has been written since", "it was not there when the savepoint was made"
     strange = [name for name in now if not name.endswith(_NOT_OURS)]
-    wrong += [SavepointDamage(name, Damage.STRANGE, _strange(name)) for name in strange]
+    wrong += [SavepointDamage(name, Damage.STRANGE, written_since if _LOG in name else foreign) for name in strange]
     return sorted(wrong, key=lambda each: each.path)
-
-
-def _difference(file: SavepointFile, now: SavepointFile | None) -> SavepointDamage | None:
-    if now == file:
-        return None
-    content = content_of_file(file.path)
-    if now is None:
-        return SavepointDamage(file.path, Damage.MISSING, f"it had {content}, {file.bytes:,} bytes")
-    if now.bytes != file.bytes:
-        return SavepointDamage(file.path, Damage.CUT, f"{now.bytes:,} bytes of {content}, and it had {file.bytes:,}")
-    return SavepointDamage(
-        file.path, Damage.CHANGED, f"{content}: its SHA-256 is {now.sha256[:12]}…, and was {file.sha256[:12]}…"
-    )
 
 
 def content_of_file(path: str) -> str:
@@ -115,21 +111,9 @@ def content_of_file(path: str) -> str:
     return f"the log of the table of {held}" if _LOG in path else held
 
 
-def _strange(path: str) -> str:
-    if _LOG in path:
-        return "the table has been written since"
-    return "it was not there when the savepoint was made"
-
-
-_CHUNK: Final = 2**20
-
-
 @dataclass(slots=True)
 class FoundFiles:
-    """Files that could be read, and why the others could not, by their names.
-
-    ``unfit``: for each file that Hadoop's checksums beside it do not fit, the name of those.
-    """
+    """Files that could be read, and why the others could not, by their names. ``unfit``: as for ``findings``."""
 
     files: list[SavepointFile] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -170,14 +154,12 @@ def _unfit_checksums(name: str, file: DataPath) -> str | None:
     """Name Hadoop's checksums beside a local file if they do not fit it: Spark would not read it. Raises OSError."""
     if not isinstance(file, Path):
         return None
-    hidden = file.with_name(f".{file.name}.crc")
     try:
-        checksums = hidden.read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
+        checksums = file.with_name(f".{file.name}.crc").read_bytes()
         with file.open("rb") as content:
             wrong = hadoop_says_of(content, file.stat().st_size, checksums)
+    except FileNotFoundError:
+        return None
     except ValueError as error:
         wrong = str(error)
     return None if wrong is None else hadoop_file(name)
@@ -185,8 +167,7 @@ def _unfit_checksums(name: str, file: DataPath) -> str | None:
 
 def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
     """Raise UnusableSavepoint if a file differs from the written one, as ``savepoint verify`` finds it."""
-    wrong = digest_files(home).findings(manifest.files)
-    if wrong:
+    if wrong := digest_files(home).findings(manifest.files):
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise UnusableSavepoint(manifest.id, f"{wrong[0]}{more}")
 
@@ -205,7 +186,7 @@ def digest_file(name: str, file: DataPath) -> SavepointFile:
     """Digest the file, called ``name``. Raises OSError."""
     digest, size = hashlib.sha256(), 0
     with open_data(file) as opened:
-        while chunk := opened.read(_CHUNK):
+        while chunk := opened.read(2**20):
             digest.update(chunk)
             size += len(chunk)
     return SavepointFile(name, size, digest.hexdigest())

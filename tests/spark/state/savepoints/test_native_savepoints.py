@@ -25,8 +25,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
-from sessionizer.spark.state.savepoints.saved_state import recount, savepoint_table
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint, recount, savepoint_table
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import (
     RemovalMark,

@@ -24,8 +24,7 @@ from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.contents_reader import compare_states
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.state.savepoints.saved_state import open_sessions, recount, savepoint_table
-from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.saved_state import make_savepoint, open_sessions, recount, savepoint_table
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.manifest import Manifest, SavepointState, read_manifest

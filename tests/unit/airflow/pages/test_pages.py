@@ -37,8 +37,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import start_lineage
 from sessionizer.page.reader import PageReader
-from sessionizer.state.proof.page import keep_page, list_kept_pages
-from sessionizer.state.proof.result import Proof
+from sessionizer.state.proof.result import Proof, keep_page, list_kept_pages
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.pages import app as streams

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from sessionizer.home.control_store import Store
 from sessionizer.page.app import ASSETS
-from sessionizer.state.proof.page import page_of
+from sessionizer.state.proof.result import page_of
 from sessionizer_airflow.pages import app as streams
 from sessionizer_airflow.pages.app import create_app, create_streams_page
 from sessionizer_airflow.pages.links import PREFIX, STREAMS, views

@@ -34,8 +34,6 @@ from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import list_names
-from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import DataPath, folder_at, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, remove_way_back
@@ -45,18 +43,22 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.erasing import Sweep
 from sessionizer.spark.state.open_events import count_erased_in_logs, describe_state, log_blobs, reading_state
 from sessionizer.state.commands.command import Plan
-from sessionizer.state.commands.erasure_requests import (
+from sessionizer.state.commands.erasures import (
     DONE,
     OPTIONAL,
     REQUESTED_AT,
     STREAM,
+    Erase,
+    ErasePlan,
     find_done,
     find_requests,
+    require_column,
+    require_redactable,
 )
-from sessionizer.state.commands.erasures import Erase, ErasePlan, require_column, require_redactable
 from sessionizer.state.commands.steps import NoteErasure, RemoveCheckpoints
 from sessionizer.state.compaction.plan import remove_spark_files
 from sessionizer.state.lineages.committed_batch import CommittedBatch, read_committed_batch
+from sessionizer.state.lineages.origin import find_lineages
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -72,22 +74,15 @@ class EraseRunner(SparkRunner[Erase]):
 
     people: tuple[str, ...]
     folders: tuple[DataPath, ...]
-    _found: CommittedBatch | None = field(default=None, init=False)
+    _committed: CommittedBatch = field(init=False)
 
     @cached_property
     def _digests(self) -> bytes:
         secret = read_secret()
         return join_digests(digest_key(secret, self.command.column, value) for value in self.people)
 
-    @property
-    def _digest_of_people(self) -> str:
-        return hashlib.sha256(self._digests).hexdigest()
-
     def look(self) -> Plan[ErasePlan]:
-        """Make the plan, with the events, rows and savepoints that these people have. Writes nothing.
-
-        Raises InvalidSpec without a secret, and the errors of ``read_committed_batch``.
-        """
+        """Make the plan with its figures. Writes nothing. Raises InvalidSpec without a secret."""
         plan, now = self._decide(), epoch_ms()
         if not plan.is_needed:
             return plan
@@ -98,7 +93,7 @@ class EraseRunner(SparkRunner[Erase]):
             plan.decision,
             open_events=held,
             rows=sweep.count_rows(),
-            lineages=tuple(each for each in self._lineages() if each != self._committed.lineage),
+            lineages=tuple(each for each in find_lineages(self.home) if each != self._committed.lineage),
             native=tuple(each for each, kind in saved if kind is SavepointKind.NATIVE),
             canonical=tuple(each for each, kind in saved if kind is SavepointKind.CANONICAL),
         )
@@ -109,17 +104,17 @@ class EraseRunner(SparkRunner[Erase]):
         return self._decide()
 
     def _decide(self) -> Plan[ErasePlan]:
-        self._found = read_committed_batch(self.home)
+        self._committed = read_committed_batch(self.home)
         column, spec, redacts = self.command.column, self._spec(), self.command.redacts
-        require_column(column, spec, self._found.kept)
+        require_column(column, spec, self._committed.kept)
         measures = require_redactable(redacts, column, spec)
         return self.command.plan(
             ErasePlan(
                 stream=self.home.name,
-                lineage=self._found.lineage,
-                batch_id=self._found.batch_id,
+                lineage=self._committed.lineage,
+                batch_id=self._committed.batch_id,
                 people=len(self.people),
-                digest_of_people=self._digest_of_people,
+                digest_of_people=hashlib.sha256(self._digests).hexdigest(),
                 column=column,
                 for_good=self.command.for_good,
                 redacts=redacts,
@@ -142,14 +137,15 @@ class EraseRunner(SparkRunner[Erase]):
         match step:
             case NoteErasure():
                 record = operation.record
-                if record.decided.get("digest_of_people", self._digest_of_people) != self._digest_of_people:
+                now = hashlib.sha256(self._digests).hexdigest()
+                if record.decided.get("digest_of_people", now) != now:
                     raise InvalidSpec("--keys", self.command.keys, "the people of the approved plan, who have changed")
                 note_erasure(self.home, ErasureRecord.of(record, read_secret(), self._erasure(record.begun_at)))
             case RemoveCheckpoints():
                 active = active_lineage(self.home)
                 operation.permit()
                 remove_way_back(self.home)
-                for lineage in self._lineages():
+                for lineage in find_lineages(self.home):
                     if lineage != active:
                         operation.permit()
                         remove_spark_files(self.home, lineage)
@@ -176,16 +172,14 @@ class EraseRunner(SparkRunner[Erase]):
             sweep.erase_rows(f"{self.command.name} {noted.operation}", self._wait_for_readers)
             if not noted.redacts:
                 sweep.erase_records()
-            busy = sweep.erase_savepoints()
-            if busy:
+            if busy := sweep.erase_savepoints():
                 cause = "a process makes or reads it, or needs it to go on. Type the erase again later"
                 raise UnusableSavepoint(busy[0], cause)
             note_swept(self.home, noted, epoch_ms())
             self.say(f"{count_text(len(people), noted.column)} swept")
 
     def _wait_for_readers(self) -> None:
-        minutes = self.command.wait_for_readers or 0
-        if minutes:
+        if minutes := self.command.wait_for_readers:
             self.say(f"old files stay for {count_text(minutes, 'minute')}, so that readers see the deletions")
             time.sleep(60 * minutes)
 
@@ -202,11 +196,8 @@ class EraseRunner(SparkRunner[Erase]):
             return count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
 
     def count_unredacted(self) -> dict[str, int]:
-        """Count rows, open and saved events that still have a value to redact, from before the newest such redaction.
-
-        Raises the errors of ``read_committed_batch``.
-        """
-        self._found, erasure, at = read_committed_batch(self.home), self._erasure(epoch_ms()), epoch_ms()
+        """Count what still has a value to redact, from before the newest such redaction."""
+        self._committed, erasure, at = read_committed_batch(self.home), self._erasure(epoch_ms()), epoch_ms()
         for each in read_erasures(self.home):
             if (each.column, each.redacts) == (erasure.column, erasure.redacts):
                 erasure, at = replace(erasure, until_ms=each.until), each.approved_at
@@ -214,17 +205,8 @@ class EraseRunner(SparkRunner[Erase]):
         saved = {f"savepoint {each.id}": sweep.count_saved(each) for each in sweep.savepoints()}
         return {**sweep.count_rows(), "open events": self._count_open(erasure), **saved}
 
-    def _lineages(self) -> list[str]:
-        return sorted(filter(is_identifier, list_names(self.home.lineages)))
-
     def _spec(self) -> StreamSpec:
-        committed = self._committed
-        return parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
-
-    @property
-    def _committed(self) -> CommittedBatch:
-        assert self._found is not None  # noqa: S101  the executor plans first
-        return self._found
+        return parse_recorded_spec(self._committed.spec, SPEC_FILE.of(self.home, self._committed.lineage).path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +225,7 @@ class RequestTable:
         return find_requests(rows, self.column, self.home.name, until_ms, are_done=are_done)
 
     def write_done(self, until_ms: int) -> None:
-        """Write into each request that the ledger of the stream fulfils, when that was done. Idempotent.
-
-        Without a column ``done`` nothing is written.
-        """
+        """Write into each fulfilled request when that was done, if it has the column. Idempotent."""
         if DONE not in self._columns():
             return
         ledger = read_erasures(self.home)

@@ -1,29 +1,38 @@
-"""Runners of the commands that go back: to a savepoint in a new lineage, or to the lineage before.
+"""Runners of the commands that go back: to a savepoint in a new lineage, or to the lineage before, and their facts.
 
 The rows off the new path leave the tables, then the lineage is activated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from urllib.parse import quote
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from sessionizer.checkpoint.files import SeenFile
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.deployment.differences import Division, refused
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_plan import choose_groups
-from sessionizer.errors import UnusableSavepoint
+from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import newest_version
-from sessionizer.home.roots import DataPath, folder_at
-from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS, SavepointHome
+from sessionizer.home.data_files import commits_of, list_added_files, newest_version, read_actions
+from sessionizer.home.roots import DataPath, folder_at, is_uri, resolve_place
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS, SavepointHome, StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
-from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRanges, keep_excluded_ranges
+from sessionizer.lineage.excluded_ranges import (
+    EXCLUDED_RANGES_FILE,
+    ExcludedRange,
+    ExcludedRanges,
+    Records,
+    keep_excluded_ranges,
+)
 from sessionizer.lineage.kept_spec import (
     MIGRATIONS_FILE,
     SOURCE_IDS_FILE,
@@ -35,20 +44,26 @@ from sessionizer.lineage.kept_spec import (
 )
 from sessionizer.migrations.declared import pending_migrations
 from sessionizer.spark.ingest.punctuation import announcement
+from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.tables import have_tables
-from sessionizer.spark.state.commands.runner import FileRunner, SparkRunner
+from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
-from sessionizer.spark.state.lineages.new_lineage import DividedEvents
+from sessionizer.spark.state.lineages.new_lineage import State
+from sessionizer.spark.state.lineages.source_beginning import files_there, list_lost_events, offsets_at
 from sessionizer.spark.state.open_events import FirstLog, KeptState
-from sessionizer.spark.state.restores.range_search import SparkFacts
-from sessionizer.spark.state.savepoints.saved_state import SavedState, has_table, read_saved_files, read_saved_state
+from sessionizer.spark.state.restores.table_rows import count_from_files
+from sessionizer.spark.state.savepoints.saved_state import has_table, read_saved_files, read_saved_state
 from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.moves import Edge, Start
 from sessionizer.state.commands.restores import Restore, RestorePlan, Rollback, RollbackPlan
 from sessionizer.state.commands.return_plans import (
+    FileFacts,
     can_lead_back,
+    carried_ranges,
     changes_before,
     changes_of,
+    files_read,
     judge_saved,
     plan_restore,
     plan_rollback,
@@ -64,22 +79,117 @@ from sessionizer.state.commands.steps import (
     PrepareTables,
     WriteFinishedSessions,
 )
+from sessionizer.state.lineages.committed_batch import Offset, StateTransfer
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, origins_of
-from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+from sessionizer.state.restores.ranges import (
+    FLAG,
+    FileNames,
+    FileTimes,
+    RecordTimes,
+    ResolvedRanges,
+    Span,
+    Versions,
+    combine_ranges,
+    exclude_files,
+    exclude_records,
+    exclude_versions,
+    first_whole_version,
+    parse_range,
+    records_in_span,
+    remarks_on_files,
+)
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_saved_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.rules import Migration
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-@dataclass(kw_only=True)
-class RestoreRunner(FileRunner[Restore]):
-    """Runner of a restore of the stream to ``savepoint``.
+@dataclass(frozen=True)
+class SparkFacts(FileFacts):
+    """Facts that ``spark`` tells if files do not. Reads no row of the source, and changes nothing."""
 
-    ``begun``: excluded ranges of a restore that was begun. ``spec``: the stream's file, if the command reads it.
-    ``found``: a plan that was made before.
-    """
+    spark: SparkSession
+
+    @property
+    def spark_version(self) -> str:
+        """Version of the running Spark."""
+        return self.spark.version
+
+    def count_changes(self, stream: str, tables: Sequence[StreamedTable], changes: RowChanges) -> list[RowsOfTable]:
+        """Count the rows that leave each table and come back. Raises RowsGone, DataAway, UnwritablePath."""
+        return count_from_files(self.spark, stream, tables, changes)
+
+    def read_saved_files(self, savepoint: SavepointHome, manifest: Manifest) -> Sequence[SeenFile]:
+        """Return the files that the source had read after the savepoint's batch, if it is a folder of files."""
+        return read_saved_files(self.spark, savepoint, manifest)
+
+    def list_lost_events(
+        self, home: StreamHome, spec: StreamSpec, offset: Offset, noted: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """List the events after ``offset`` that a topic or table no longer has, as texts."""
+        return list_lost_events(self.spark, home, spec, offset, noted)
+
+    def resolve_ranges(
+        self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
+    ) -> ResolvedRanges:
+        """Resolve the exclusions of a restore: those of the savepoint's lineage, and the ``typed`` ones.
+
+        A file that was read since and is gone by now may be excluded, too: its rows are lost, and the user confirms
+        that. Raises InvalidSpec, naming what is allowed, SourceUnreachable, DamagedFile.
+        """
+        found = [self._resolve(home, savepoint, manifest, each) for each in dict.fromkeys(typed)]
+        ranges = [each for some, _ in found for each in some]
+        remarks = [remark for _, remarks in found for remark in remarks]
+        return combine_ranges(carried_ranges(home, manifest), ranges, remarks)
+
+    def _resolve(
+        self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: str
+    ) -> tuple[list[ExcludedRange], list[str]]:
+        """Resolve ``typed`` in the source that the stream reads after the restore, with remarks for the user."""
+        source, offset = read_saved_spec(savepoint, manifest).source, manifest.position.offset
+        wanted = parse_range(typed, source.format)
+        match wanted, source:
+            case FileNames() | FileTimes(), FilesSource():
+                there = files_there(self.spark, source, home.platform)
+                before = [file.uri for file in read_saved_files(self.spark, savepoint, manifest)]
+                folder = _uri(resolve_place(source.path, home.platform))
+                found, stay = exclude_files(typed, wanted, folder, [*there, *files_read(home)], before)
+                return [found], remarks_on_files(found, stay, there)
+            case Records() | RecordTimes(), KafkaSource():
+                check_reachable(source)
+                at = partial(offsets_at, self.spark, source, home.platform)
+                if isinstance(wanted, Records):
+                    return [exclude_records(typed, wanted, offset, at(Start(edge=Edge.LATEST)))], []
+                span = Span(at(Start(at=wanted.since)), at(Start(at=wanted.until)), offset)
+                return records_in_span(typed, wanted, span, at(Start(edge=Edge.LATEST)))
+            case Versions(), DeltaSource():
+                first, table = first_whole_version(offset), resolve_place(source.path, home.platform)
+                if first is None:
+                    allowed = "Omit it, because the stream had not begun to read the table at the savepoint"
+                    raise InvalidSpec(FLAG, typed, allowed)
+                return [exclude_versions(typed, wanted, first, dict(_added_files(table, first)))], []
+        raise AssertionError(typed)  # of each source there is one kind of range
+
+
+def _added_files(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield each version from ``first`` on with the URIs of the files of rows that it brought."""
+    for version, commit in commits_of(folder_at(table)).items():
+        if version >= first:
+            # Delta writes a path below its table, or a URI
+            paths = (add["path"] for add in list_added_files(read_actions(commit)) if add["dataChange"])
+            yield version, [path if is_uri(path) else f"{_uri(table)}/{path}" for path in paths]
+
+
+def _uri(folder: str) -> str:
+    """Return the beginning of the URIs of a folder's files."""
+    return folder.rstrip("/") if is_uri(folder) else f"file:{quote(os.path.normpath(folder))}"
+
+
+@dataclass(kw_only=True)
+class RestoreRunner(SparkRunner[Restore]):
+    """Runner of a restore. ``begun``: its excluded ranges so far. ``spec``: the file. ``found``: a plan made before."""
 
     savepoint: SavepointHome
     manifest: Manifest
@@ -121,7 +231,10 @@ class RestoreRunner(FileRunner[Restore]):
                 assert self.spec is not None  # noqa: S101  the plan has the step only then
                 operation.note_spec(document_of(self.spec))
             case NoteTables():
-                self.made.note_tables(operation.note_tables(self._versions_now()))
+                places = {each.location for each in tables_of(self.home, self.manifest)}
+                found = {place: newest_version(folder_at(place)) for place in places}
+                versions = {place: version for place, version in found.items() if version is not None}
+                self.made.note_tables(operation.note_tables(versions))
             case PrepareTables():
                 assert self._examined is not None  # noqa: S101  a plan with the step was examined
                 have_tables(self.spark, self.home, self._new_spec, self._examined.shapes(self._new_spec))
@@ -134,17 +247,33 @@ class RestoreRunner(FileRunner[Restore]):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage with the state of the savepoint, divided anew if that is wanted."""
-        spec, saved_settings = self._new_spec, self.manifest.fingerprint.configuration
-        division = Division.read(self.manifest.spec, saved_settings).change(spec.key_groups, self.command.partitions)
-        with read_saved_state(self.spark, self.home, self.savepoint, self.manifest, spec.key_groups) as saved:
-            events: DataFrame | KeptState | FirstLog | DividedEvents = saved.open_events
-            folder = self.home.lineage(self.lineage).migration
-            migrated = self._migrated(folder, saved.open_events) if self._pending else None
-            if migrated is not None:
+        manifest, spec, now, excluded_ranges = self.manifest, self._new_spec, epoch_ms(), self._out
+        division = Division.read(manifest.spec, manifest.fingerprint.configuration)
+        with read_saved_state(self.spark, self.home, self.savepoint, manifest, spec.key_groups) as saved:
+            events: State = saved.open_events
+            kept, applied = manifest.kept, manifest.migrations
+            if self._pending:
+                migrated = self._migrated(self.home.lineage(self.lineage).migration, saved.open_events)
                 migrated.decide()
-                events = migrated.migrate(spec.key_groups)
-            transfer = self._transfer(saved, migrated, operation)
-            self.start_with(events, transfer, spec, division.partitions, operation, self._examined)
+                events, kept, applied = migrated.migrate(spec.key_groups), migrated.kept, migrated.applied()
+            transfer = StateTransfer(
+                origin=self._origin(now, operation),
+                spec=self._record(now),
+                kept=kept,
+                watermark_ms=manifest.watermark_ms,
+                offset=manifest.position.offset,
+                seen=read_saved_files(self.spark, self.savepoint, manifest),
+                timeouts=saved.timeouts,
+                # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
+                records={
+                    **({ANNOUNCED_TIMEOUTS: announcement(saved.timeouts)} if saved.timeouts else {}),
+                    **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
+                    **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
+                    **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
+                },
+            )
+            partitions = division.change(spec.key_groups, self.command.partitions).partitions
+            self.start_with(events, transfer, spec, partitions, operation, self._examined)
 
     @cached_property
     def _new_spec(self) -> StreamSpec:
@@ -185,11 +314,6 @@ class RestoreRunner(FileRunner[Restore]):
         """Return the tables, and the rows that leave them and come back."""
         return tables_of(self.home, self.manifest), changes_of(self.home, self.manifest)
 
-    def _versions_now(self) -> dict[str, int]:
-        tables = {each.location for each in tables_of(self.home, self.manifest)}
-        found = {location: newest_version(folder_at(location)) for location in tables}
-        return {location: version for location, version in found.items() if version is not None}
-
     def _origin(self, now: int, operation: Operation) -> Origin:
         """Return the origin of the new lineage, with the path to the savepoint's one if the home lacks its record."""
         manifest, origins = self.manifest, origins_of(self.home)
@@ -213,27 +337,6 @@ class RestoreRunner(FileRunner[Restore]):
         is_chosen = self.command.key_groups is not None
         return replace(record, rescaled_over=self.spec.key_groups) if is_chosen and self.spec else record
 
-    def _transfer(self, saved: SavedState, migrated: MigratedEvents | None, operation: Operation) -> StateTransfer:
-        manifest, now, excluded_ranges = self.manifest, epoch_ms(), self._out
-        timeouts = saved.timeouts
-        applied = manifest.migrations if migrated is None else migrated.applied()
-        return StateTransfer(
-            origin=self._origin(now, operation),
-            spec=self._record(now),
-            kept=manifest.kept if migrated is None else migrated.kept,
-            watermark_ms=manifest.watermark_ms,
-            offset=manifest.position.offset,
-            seen=read_saved_files(self.spark, self.savepoint, manifest),
-            timeouts=timeouts,
-            # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
-            records={
-                **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
-                **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
-                **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
-                **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
-            },
-        )
-
     @property
     def _out(self) -> ExcludedRanges:
         assert self.found is not None  # noqa: S101  the executor plans first
@@ -245,15 +348,12 @@ class RollbackRunner(SparkRunner[Rollback]):
     """Runner of a rollback."""
 
     command: Rollback = field(default_factory=Rollback)
-    _found: RollbackPlan | None = field(default=None, init=False)
+    _plan: RollbackPlan = field(init=False)
 
     def look(self) -> Plan[RollbackPlan]:
-        """Make the plan. Writes nothing.
-
-        Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
-        """
-        self._found = plan_rollback(self.home, SparkFacts(self.spark))
-        return self.command.plan(self._found)
+        """Make the plan. Writes nothing. Raises NothingToSave if the stream never ran, NoWayBack."""
+        self._plan = plan_rollback(self.home, SparkFacts(self.spark))
+        return self.command.plan(self._plan)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and the rows that leave them and come back."""
@@ -266,8 +366,3 @@ class RollbackRunner(SparkRunner[Rollback]):
         origin = ORIGIN_FILE.of(self.home, lineage).require()
         activate_lineage(self.home, lineage, origin.parent if origin else None, lineage_before(self.home, lineage))
         return lineage
-
-    @property
-    def _plan(self) -> RollbackPlan:
-        assert self._found is not None  # noqa: S101  the executor plans first
-        return self._found

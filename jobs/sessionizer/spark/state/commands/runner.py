@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import Step
 from sessionizer.control.operation import Operation
@@ -27,10 +28,10 @@ from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.sinks.tables import delete_open_sessions, require_tables_fit
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-from sessionizer.spark.state.lineages.new_lineage import DividedEvents, NewLineage, transfer_state
-from sessionizer.spark.state.open_events import FirstLog, KeptState
+from sessionizer.spark.state.lineages.new_lineage import NewLineage, State, transfer_state
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
 from sessionizer.state.commands.command import Command, Plan
+from sessionizer.state.commands.registry import find_changed_lineage
 from sessionizer.state.commands.steps import (
     Activate,
     Canary,
@@ -41,10 +42,8 @@ from sessionizer.state.commands.steps import (
     StartLineage,
     Stop,
 )
-from sessionizer.state.lineages.committed_batch import CommittedBatch
+from sessionizer.state.lineages.committed_batch import CommittedBatch, StateTransfer
 from sessionizer.state.lineages.origin import Origin, remove_abandoned, remove_lineage
-from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 from sessionizer.stream_spec.decisions import Document, changes_between, decisions_of, list_decisions
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -57,10 +56,7 @@ Asked = TypeVar("Asked", bound=Command)
 
 @dataclass(kw_only=True)
 class SparkRunner(ABC, Generic[Asked]):
-    """Runner of the steps of ``command`` on the stream of ``home``. ``say`` is called with each line of progress.
-
-    ``lineage``: the id of the new lineage.
-    """
+    """Runner of the steps of ``command``. ``say`` gets lines of progress. ``lineage``: id of the new one."""
 
     spark: SparkSession
     home: StreamHome
@@ -75,22 +71,19 @@ class SparkRunner(ABC, Generic[Asked]):
         """Start the new lineage while the stream runs, if the command can. Remove it if the block did not take it."""
         try:
             if self.command.prepares:
-                self._before = self._others(record)
-                operation = Operation(self.home, record, lambda: None)
+                self._before = [each for each in read_operations(self.home) if each.id != record.id]
                 self.lineage = mint_id(epoch_ms())
-                self.start_lineage(operation)
+                self.start_lineage(Operation(self.home, record, lambda: None))
                 self.made.compare()
                 self.say("the new lineage is ready: the stream is stopped now")
             yield
         finally:
             self._remove_new()
 
-    def _others(self, record: OperationRecord) -> list[OperationRecord]:
-        return [each for each in read_operations(self.home) if each.id != record.id]
-
     def _have_lineage(self, operation: Operation) -> None:
         """Start the new lineage, unless the one that was started while the stream ran is still as it would be now."""
-        if self._before != self._others(operation.record):  # another command may have removed it, or erased keys
+        others = [each for each in read_operations(self.home) if each.id != operation.record.id]
+        if self._before != others:  # another command may have removed it, or erased keys
             self._remove_new()
         remove_abandoned(self.home, self.lineage)
         if self.new is not None:
@@ -110,6 +103,23 @@ class SparkRunner(ABC, Generic[Asked]):
     @abstractmethod
     def look(self) -> Plan[Any]:
         """Make the plan. Writes nothing."""
+
+    def same_to_spark(self, before: Document, spec: StreamSpec) -> frozenset[str]:
+        """Return the expressions of the mapping that are only written otherwise, over a source that did not change."""
+        changes = changes_between(list_decisions(before), decisions_of(spec))
+        written = [each for each in changes if each.field.startswith("mapping.") and each.before and each.now]
+        if not written or any(each.field.startswith("source.") for each in changes):
+            return frozenset()
+        rows = read_source(self.spark, spec.source, self.home.platform, spec.rules.max_event_bytes, stream=True)
+        return frozenset(each.field for each in written if is_same_expression(rows, each.before, each.now))
+
+    def examine_file(self, spec: StreamSpec, kept: KeptTypes) -> Examined:
+        """Have Spark examine ``spec``. Raises InvalidSpec if the open events (``kept``) or the tables do not fit it."""
+        examined = examine(self.spark, spec, self.home.platform)
+        require_erased_columns(self.home, examined.guarded.payload)
+        require_fitting(spec, examined.guarded.payload, kept)
+        require_tables_fit(self.spark, examined.shapes(spec), self.home.streamed_locations(spec.sink.path))
+        return examined
 
     def plan_again(self, record: OperationRecord) -> Plan[Any]:  # noqa: ARG002  the interface
         """Make the plan under the lease. Raises the errors of ``look``."""
@@ -167,30 +177,24 @@ class SparkRunner(ABC, Generic[Asked]):
         partitions: int | None = None,
         examined: Examined | None = None,
         same_source: bool = True,
-        records: Mapping[str, JsonObject] | None = None,
+        records: Mapping[str, JsonObject] = MappingProxyType({}),
         migrated: MigratedEvents | None = None,
     ) -> None:
         """Start a lineage by ``spec`` with the state after the batch of ``committed``. Raises HalfWrittenBatch.
 
         ``record``: of the spec. ``partitions``: None leaves their number. The others are as for ``transfer_state``.
         """
+        spark, home = self.spark, self.home
         origin = Origin(self.command.name, epoch_ms(), committed.lineage, committed.batch_id)
         state, transfer = transfer_state(
-            self.spark,
-            self.home,
-            committed,
-            record,
-            origin,
-            same_source=same_source,
-            records=records,
-            migrated=migrated,
+            spark, home, committed, record, origin, same_source=same_source, records=records, migrated=migrated
         )
         division = Division.read(committed.spec, committed.settings).change(spec.key_groups, partitions)
         self.start_with(state, transfer, spec, division.partitions, operation, examined)
 
     def start_with(
         self,
-        state: DataFrame | KeptState | FirstLog | DividedEvents,
+        state: State,
         transfer: StateTransfer,
         spec: StreamSpec,
         partitions: int,
@@ -230,7 +234,7 @@ class SparkRunner(ABC, Generic[Asked]):
 
     @property
     def made(self) -> NewLineage:
-        """The lineage that this try started."""
+        """Lineage that this try started."""
         assert self.new is not None  # noqa: S101  a plan starts it first
         return self.new
 
@@ -239,25 +243,3 @@ class SparkRunner(ABC, Generic[Asked]):
         lineage = self.find_activated(operation.record)
         assert lineage is not None  # noqa: S101  the steps that need it follow the decisive change
         return lineage
-
-
-@dataclass(kw_only=True)
-class FileRunner(SparkRunner[Asked]):
-    """Base of the runners whose new lineage may go on by the stream's file, with open events that were migrated."""
-
-    def same_to_spark(self, before: Document, spec: StreamSpec) -> frozenset[str]:
-        """Return the expressions of the mapping that are only written otherwise, over a source that did not change."""
-        changes = changes_between(list_decisions(before), decisions_of(spec))
-        written = [each for each in changes if each.field.startswith("mapping.") and each.before and each.now]
-        if not written or any(each.field.startswith("source.") for each in changes):
-            return frozenset()
-        rows = read_source(self.spark, spec.source, self.home.platform, spec.rules.max_event_bytes, stream=True)
-        return frozenset(each.field for each in written if is_same_expression(rows, each.before, each.now))
-
-    def examine_file(self, spec: StreamSpec, kept: KeptTypes) -> Examined:
-        """Have Spark examine ``spec``. Raises InvalidSpec if the open events (``kept``) or the tables do not fit it."""
-        examined = examine(self.spark, spec, self.home.platform)
-        require_erased_columns(self.home, examined.guarded.payload)
-        require_fitting(spec, examined.guarded.payload, kept)
-        require_tables_fit(self.spark, examined.shapes(spec), self.home.streamed_locations(spec.sink.path))
-        return examined

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows, schema
@@ -54,10 +54,7 @@ def payload_names(columns: Sequence[str]) -> list[str]:
 
 def payload_of(rows: DataFrame) -> StructType:
     """Return the payload columns of canonical rows with their types, by the names of the spec."""
-    found = StructType()
-    for name in payload_names(rows.columns):
-        found = found.add(name, rows.schema[f"{PREFIX}{name}"].dataType)
-    return found
+    return StructType([StructField(n, rows.schema[f"{PREFIX}{n}"].dataType) for n in payload_names(rows.columns)])
 
 
 def show_events(rows: DataFrame) -> list[Column]:
@@ -134,26 +131,24 @@ def _payload(view: DataFrame, assignment: Assignment) -> Column:
 
 _BEFORE: Final = "_before"
 _NUMBER: Final = "_number"
-_PREVIEW: Final = "preview"
 
 
 def preview_migrations(events: MigratedEvents) -> Preview:
-    """Return what the pending migrations do. Writes only into the folder of ``events``.
-
-    Raises InvalidSpec for SQL that does not fit, and MigrationRefused.
-    """
+    """Return what pending migrations do, by files in their folder. Raises InvalidSpec, MigrationRefused."""
     events.decide()
     given = events.decided_events()
     given = given.withColumn(_BEFORE, _as_json(given)).withColumn(_NUMBER, F.monotonically_increasing_id())
     before = _evaluate(events, "before", given)
-    after = _evaluate(events, _PREVIEW, migrate_rows(before, events.compiled))
-    events.require_whole(_unfit(after))
+    after = _evaluate(events, "preview", migrate_rows(before, events.compiled))
+    wrong = {schema.KEY: F.col(schema.KEY).isNull(), schema.TIMEOUT: F.col(schema.TIMEOUT) < 1}
+    unfit = after.agg(*(F.count_if(each).alias(name) for name, each in wrong.items())).first()
+    events.require_whole(unfit.asDict() if unfit else {})
     old_key = F.get_json_object(_BEFORE, f"$.{schema.KEY}")
     merged = after.groupBy(schema.KEY).agg(F.collect_set(old_key).alias("keys")).where(F.size("keys") > 1)
     split = after.groupBy(old_key.alias("old")).agg(F.count_distinct(schema.KEY).alias("keys")).where("keys > 1")
     ids = after.groupBy(schema.KEY, schema.EVENT_ID).count().where("count > 1")
-    kept, counts = after.count(), events.counts()
-    total = before.count()
+    kept, counts, total = after.count(), events.counts(), before.count()
+    collisions = merged.orderBy(F.size("keys").desc(), schema.KEY).limit(SAMPLES).collect()
     return Preview(
         stream=events.home.name,
         lineage=events.committed.lineage,
@@ -167,7 +162,9 @@ def preview_migrations(events: MigratedEvents) -> Preview:
         merged_keys=merged.count(),
         split_keys=split.count(),
         duplicates=int(ids.agg(F.sum(F.col("count") - 1)).collect()[0][0] or 0),
-        collisions=_collisions(merged),
+        collisions=tuple(
+            MergedKey(row.key, len(row["keys"]), tuple(sorted(row["keys"])[:SAMPLES])) for row in collisions
+        ),
         samples=_samples(before, after),
     )
 
@@ -179,21 +176,8 @@ def _evaluate(events: MigratedEvents, name: str, frame: DataFrame) -> DataFrame:
     return frame.sparkSession.read.schema(frame.schema).parquet(place)
 
 
-def _unfit(after: DataFrame) -> dict[str, int]:
-    """Count the events that would have no key, and those without a timeout of at least 1 ms."""
-    wrong = {schema.KEY: F.col(schema.KEY).isNull(), schema.TIMEOUT: F.col(schema.TIMEOUT) < 1}
-    counts = after.agg(*(F.count_if(each).alias(name) for name, each in wrong.items())).first()
-    assert counts is not None  # noqa: S101  an aggregate of all has one row
-    return counts.asDict()
-
-
 def _as_json(frame: DataFrame) -> Column:
     return F.to_json(F.struct(*show_events(frame)), {"ignoreNullFields": "false"})
-
-
-def _collisions(merged: DataFrame) -> tuple[MergedKey, ...]:
-    found = merged.orderBy(F.size("keys").desc(), schema.KEY).limit(SAMPLES).collect()
-    return tuple(MergedKey(row.key, len(row["keys"]), tuple(sorted(row["keys"])[:SAMPLES])) for row in found)
 
 
 def _samples(before: DataFrame, after: DataFrame) -> tuple[MigratedSample, ...]:
@@ -201,12 +185,6 @@ def _samples(before: DataFrame, after: DataFrame) -> tuple[MigratedSample, ...]:
     first = before.orderBy(schema.KEY, "clock_ms", schema.EVENT_ID).limit(SAMPLES).select(_NUMBER, _BEFORE)
     now = after.select(_NUMBER, _as_json(after).alias("now"))
     found = first.join(now, _NUMBER, "left").collect()
-    pairs = [(_object(row[_BEFORE]), None if row["now"] is None else _object(row["now"])) for row in found]
-    return tuple(
-        MigratedSample(*pair) for pair in sorted(pairs, key=lambda pair: (pair[0]["key"], str(pair[0]["event_time"])))
-    )
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+    pairs = [(json.loads(row[_BEFORE]), None if row["now"] is None else json.loads(row["now"])) for row in found]
+    pairs.sort(key=lambda pair: (pair[0]["key"], str(pair[0]["event_time"])))
+    return tuple(MigratedSample(*pair) for pair in pairs)

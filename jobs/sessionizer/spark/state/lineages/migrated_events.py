@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -47,7 +47,7 @@ from sessionizer.spark.ingest.guard import arrow_fields, types_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.processor import Output
 from sessionizer.spark.sinks.measures import GuardedAggregates
-from sessionizer.spark.sinks.write import Sinks
+from sessionizer.spark.sinks.write import BatchCounts, Sinks
 from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrate_rows, payload_names, payload_of
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, count_shares, divide
 from sessionizer.spark.state.open_events import (
@@ -56,8 +56,8 @@ from sessionizer.spark.state.open_events import (
     count_by_kind,
     describe_state,
     drop_erased_from_logs,
-    iterate_logs,
     log_blobs,
+    map_logs,
     read_state_timeouts,
     reading_state,
     select_open_events,
@@ -98,25 +98,27 @@ def write_finished_rows(
     folder = home.lineage(lineage).migration
     if not list_names(folder):
         return
-    spec, kept = before
-    sinks = Sinks(
-        lineage,
-        home.streamed_locations(spec.sink.path),
-        payload_so_far(spec, kept),
-        GuardedAggregates.of(spark, spec.measures),
-        spec.sink.keep_events,
-        permit,
-        stream=spec.name,
-        begun=_SEED_BATCH,
-    )
     decided = spark.read.schema(rows.EMITTED).parquet(uri_of(folder / DECIDED))
-    counts = sinks.write(decided.where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE)), _SEED_BATCH)
-    written = [table_key(spec.sink.path, table) for table in counts.tables]
-    BatchLog(home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
+    write_first_batch(home, lineage, before[0], payload_so_far(*before), decided, permit)
     remove_tree(folder)
 
 
-MIGRATED: Final = "migrated"
+def write_first_batch(
+    home: StreamHome,
+    lineage: str,
+    spec: StreamSpec,
+    payload: schema.Payload,
+    emitted: DataFrame,
+    permit: Callable[[], None],
+) -> BatchCounts:
+    """Write the finished rows of ``emitted`` as batch 0, which a table takes once. Raises LeaseLost."""
+    measures = GuardedAggregates.of(emitted.sparkSession, spec.measures)
+    places, keep = home.streamed_locations(spec.sink.path), spec.sink.keep_events
+    sinks = Sinks(lineage, places, payload, measures, keep, permit, stream=spec.name, begun=_SEED_BATCH)
+    counts = sinks.write(emitted.where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE)), _SEED_BATCH)
+    written = [table_key(spec.sink.path, table) for table in counts.tables]
+    BatchLog(home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
+    return counts
 
 
 @dataclass(frozen=True)
@@ -152,21 +154,21 @@ class MigratedEvents:
         """Decide the log of each key group by the rules so far, and keep the results. Reads the state once."""
         remove_tree(self.folder)
         with reading_state(self.spark):
-            decided = self._logs().mapInArrow(self._decider(), rows.EMITTED)
+            decided = map_logs(self._logs(), self._decider(), rows.EMITTED)
             decided.write.option("compression", "none").parquet(uri_of(self.folder / DECIDED))  # each blob is already
 
     def migrate(self, key_groups: int) -> DividedEvents:
-        """Migrate the open events and divide them among ``key_groups``, in the folder. ``decide`` comes first.
-
-        Raises MigrationRefused if an event would have no key or no timeout, and UnfaithfulState if one got lost.
-        """
+        """Migrate the events, after ``decide``, for ``key_groups``. Raises MigrationRefused, UnfaithfulState."""
         after = migrate_rows(self.decided_events(), self.compiled)
         if self.keeps_none:
             after = self.spark.createDataFrame([], after.schema)
-        shares = divide(after, key_groups, self.folder / MIGRATED, admissions_in(self._decided()))
+        shares = divide(after, key_groups, self.folder / "migrated", admissions_in(self._decided()))
         by_group, unfit = count_shares(shares)
         self.require_whole(unfit)
-        self._require_all(sum(by_group.values()))
+        events, decided = sum(by_group.values()), self.counts().get(rows.OPEN_EVENTS, 0)
+        may_leave = self.keeps_none or any(each.where for each in self.pending)
+        if events > decided or (events < decided and not may_leave):
+            raise UnfaithfulState(self.home.name, f"of {decided} open events {events} were migrated")
         return DividedEvents(shares, key_groups, by_group)
 
     def decided_events(self) -> DataFrame:
@@ -196,13 +198,6 @@ class MigratedEvents:
                 to_do = f"Write coalesce(…, {name}), or leave these events out by where"
                 raise MigrationRefused(self.home.name, by, cause, to_do)
 
-    def _require_all(self, events: int) -> None:
-        """Raise UnfaithfulState if more ``events`` are left than were decided, or fewer without a reason."""
-        decided = self.counts().get(rows.OPEN_EVENTS, 0)
-        may_leave = self.keeps_none or any(each.where for each in self.pending)
-        if events > decided or (events < decided and not may_leave):
-            raise UnfaithfulState(self.home.name, f"of {decided} open events {events} were migrated")
-
     def applied(self) -> tuple[AppliedMigration, ...]:
         """Return the migrations of a lineage that begins with the migrated events."""
         before = read_applied(self.home, self.committed.lineage) if self.saved is None else self.saved[1].migrations
@@ -223,11 +218,6 @@ class MigratedEvents:
     def _state(self) -> KeptState:
         return self.state or describe_state(self.home, self.committed)
 
-    @cached_property
-    def _spec(self) -> StreamSpec:
-        """The spec that the lineage ran by so far."""
-        return parse_recorded_spec(self.committed.spec, SPEC_FILE.of(self.home, self.committed.lineage).path)
-
     def _logs(self) -> DataFrame:
         """Return the logs of all groups, in the form of ``log_blobs``, without the events of erased keys."""
         partitions, erased = int(self.committed.settings[PARTITIONS]), read_erased(self.home)
@@ -240,35 +230,29 @@ class MigratedEvents:
     def _decided(self) -> DataFrame:
         return self.spark.read.schema(rows.EMITTED).parquet(uri_of(self.folder / DECIDED))
 
-    def _final_by_ms(self) -> int:
-        """Return the moment (epoch ms) up to which sessions were over in the newest batch."""
-        committed = self.committed
+    def _decider(self) -> Callable[[int, list[bytes]], Iterator[pa.RecordBatch]]:
+        committed, state, final_by_ms = self.committed, self._state, self.final_by_ms
         if not Clock(committed.kept.time_mode).has_watermark:
-            return committed.batch_at
-        if self.final_by_ms is not None:
-            return self.final_by_ms
-        return read_planned_batch(self.home.checkpoint(committed.lineage), committed.batch_id).watermark_ms
-
-    def _decider(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        spec, state, final_by_ms = self._spec, self._state, self._final_by_ms()
-        key_groups, events = state.key_groups, state.events
-        shared = GroupRules(rules_of(spec), payload_so_far(spec, self.committed.kept), key_groups)
+            final_by_ms = committed.batch_at
+        elif final_by_ms is None:
+            checkpoint = self.home.checkpoint(committed.lineage)
+            final_by_ms = read_planned_batch(checkpoint, committed.batch_id).watermark_ms
+        spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
+        shared = GroupRules(rules_of(spec), payload_so_far(spec, committed.kept), state.key_groups)
+        numbers, events = group_numbers(state.key_groups), state.events
         revision, migrations = state.revision, self.compiled
 
-        def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            numbers = group_numbers(key_groups)
-            for label, blobs in iterate_logs(batches):
-                found = decide_rows(decode_log(blobs), numbers[label], shared, final_by_ms, events)
-                output = Output(numbers[label])
-                output.step(GroupChanges(NO_PLAN, merged=found.merged))
-                migrating, admissions = code_admissions(bring_to(found.rows, revision), partial(_later, migrations))
-                output.table(rows.OPEN_EVENTS, migrating)
-                output.row(rows.ADMISSIONS, len(admissions), json.dumps(admissions).encode())
-                yield from tabulate_output(output).to_batches()
+        def list_later(columns: Sequence[str]) -> list[str]:
+            """Return the payload columns that rows with ``columns`` have after the migrations."""
+            return [f"{PREFIX}{name}" for name in sorted(list_columns_after(payload_names(columns), migrations))]
 
-        return decide_groups
+        def decide_group(label: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+            found = decide_rows(decode_log(blobs), numbers[label], shared, final_by_ms, events)
+            output = Output(numbers[label])
+            output.step(GroupChanges(NO_PLAN, merged=found.merged))
+            migrating, admissions = code_admissions(bring_to(found.rows, revision), list_later)
+            output.table(rows.OPEN_EVENTS, migrating)
+            output.row(rows.ADMISSIONS, len(admissions), json.dumps(admissions).encode())
+            yield from tabulate_output(output).to_batches()
 
-
-def _later(migrations: Sequence[CompiledMigration], columns: Sequence[str]) -> list[str]:
-    """Return the payload columns of canonical rows after ``migrations``, if they came with ``columns``."""
-    return [f"{PREFIX}{name}" for name in sorted(list_columns_after(payload_names(columns), migrations))]
+        return decide_group

@@ -7,10 +7,10 @@ touched, and no driver reads the new one before its last step (docs/adr/0084).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ from sessionizer.spark.state.open_events import (
     group_blobs,
     keep_logs,
     log_blobs,
-    log_row,
+    log_rows,
     open_event_schema,
     open_events_of,
     read_at_head,
@@ -61,10 +61,9 @@ from sessionizer.spark.state.open_events import (
     reading_state,
     whole_logs,
 )
-from sessionizer.state.lineages.committed_batch import CommittedBatch
-from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, remove_lineage
-from sessionizer.state.lineages.state_transfer import (
+from sessionizer.state.lineages.committed_batch import (
     Blobs,
+    CommittedBatch,
     LineageStep,
     PackedGroup,
     StateTransfer,
@@ -74,6 +73,7 @@ from sessionizer.state.lineages.state_transfer import (
     unread_punctuations,
     write_records,
 )
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, lineage_before, remove_lineage
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -82,38 +82,36 @@ if TYPE_CHECKING:
 
 _GROUP: Final = "new_key_group"
 _SHARES: Final = f"{_GROUP} int, blob binary, events bigint, without_key bigint, without_timeout bigint"
-_SHARE_COLUMNS: Final = [_GROUP, "blob", "events", "without_key", "without_timeout"]
 _PACKED: Final = f"{INITIAL}, events bigint, whole boolean"
 
 
 @dataclass(frozen=True, slots=True)
 class DividedEvents:
-    """Open events divided among key groups by their keys: ``shares`` in a folder, a blob of one group in each row.
-
-    ``by_group``: the number of events that each group must hold.
-    """
+    """Open events divided among key groups: ``shares``, a blob in each row, and the events of each group."""
 
     shares: DataFrame
     key_groups: int
     by_group: Mapping[int, int]
 
 
+State: TypeAlias = DataFrame | KeptState | FirstLog | DividedEvents
+"""Canonical open events, those divided among as many key groups as needed, the logs of as many, or a kept state."""
+
+
 def divide(
     open_events: DataFrame, key_groups: int, folder: DataPath, admissions: Sequence[str] | None = None
 ) -> DataFrame:
-    """Divide canonical ``open_events`` among ``key_groups``, into ``folder``, and return the shares.
+    """Divide canonical events, evaluated once, into ``folder``. ``admissions``: as JSON, if they are numbers."""
 
-    The events are evaluated once. ``admissions``: as JSON, if the events have their numbers.
-    """
+    def divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for share in shares(batches, _GROUP, admissions):
+            counts = {name: getattr(share, name) for name in ("events", "without_key", "without_timeout")}
+            row = {_GROUP: pa.array([share.group], pa.int32()), "blob": pa.array([share.blob], pa.binary())}
+            yield pa.RecordBatch.from_pydict({**row, **{name: pa.array([n], pa.int64()) for name, n in counts.items()}})
+
     grouped = open_events.withColumn(_GROUP, group_of(F.col(schema.KEY), key_groups))
-    grouped.mapInArrow(_divider(admissions), _SHARES).write.option("compression", "none").parquet(uri_of(folder))
+    grouped.mapInArrow(divided, _SHARES).write.option("compression", "none").parquet(uri_of(folder))
     return open_events.sparkSession.read.schema(_SHARES).parquet(uri_of(folder))
-
-
-def count_by_key(open_events: DataFrame, key_groups: int) -> dict[int, int]:
-    """Count the open events that each of ``key_groups`` must hold, by the keys of canonical rows."""
-    counted = open_events.groupBy(group_of(F.col(schema.KEY), key_groups).alias("of")).agg(F.count("*").alias("events"))
-    return {row.of: row.events for row in counted.collect()}
 
 
 def count_shares(shares: DataFrame) -> tuple[dict[int, int], dict[str, int]]:
@@ -126,60 +124,34 @@ def count_shares(shares: DataFrame) -> tuple[dict[int, int], dict[str, int]]:
 
 
 def pack_events(spark: SparkSession, stream: str, divided: DividedEvents, folder: DataPath) -> FirstLog:
-    """Pack the ``divided`` open events into ``folder``.
-
-    A group is opened whole in one Python worker, as in a merge. Raises UnfaithfulState if an event got lost.
-    """
+    """Pack the ``divided`` open events into ``folder``. Raises UnfaithfulState if an event got lost."""
     pack(divided, folder)
-    found = _packed_groups(spark, folder, divided.key_groups)
-    lost = check_packing(divided.by_group, found)
-    if lost is not None:
-        raise UnfaithfulState(stream, lost)
-    rows = spark.read.schema(INITIAL).parquet(uri_of(folder))
-    return FirstLog(rows, {group: of.blobs for group, of in found.items()})
-
-
-def pack(divided: DividedEvents, folder: DataPath) -> None:
-    """Write the packed groups into ``folder``."""
-    groups = divided.shares.select(_GROUP, "blob").groupBy(_GROUP)
-    packed_groups = groups.applyInArrow(_packer(divided.key_groups), _PACKED)
-    packed_groups.write.option("compression", "none").parquet(uri_of(folder))
-
-
-def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Mapping[int, PackedGroup]:
-    """Read the packed logs, by the number of each key group that has any."""
-    rows = spark.read.schema(_PACKED).parquet(uri_of(folder))
+    rows, numbers = spark.read.schema(_PACKED).parquet(uri_of(folder)), group_numbers(divided.key_groups)
     found = rows.select("key_group", "number", "events", "whole", F.sha2("blob", 256).alias("digest")).collect()
-    blobs = group_blobs(((row.key_group, row.number, row.digest) for row in found), key_groups)
-    numbers = group_numbers(key_groups)
+    blobs = group_blobs(((row.key_group, row.number, row.digest) for row in found), divided.key_groups)
     events, whole = dict.fromkeys(blobs, 0), dict.fromkeys(blobs, True)
     for row in found:
         events[numbers[row.key_group]] += row.events
         whole[numbers[row.key_group]] &= row.whole
-    return {group: PackedGroup(events[group], whole[group], blobs[group]) for group in blobs}
+    packed = {group: PackedGroup(events[group], whole[group], blobs[group]) for group in blobs}
+    lost = check_packing(divided.by_group, packed)
+    if lost is not None:
+        raise UnfaithfulState(stream, lost)
+    return FirstLog(spark.read.schema(INITIAL).parquet(uri_of(folder)), blobs)
 
 
-def _divider(admissions: Sequence[str] | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for share in shares(batches, _GROUP, admissions):
-            columns = [pa.array([share.group], pa.int32()), pa.array([share.blob], pa.binary())]
-            counts = [pa.array([each], pa.int64()) for each in (share.events, share.without_key, share.without_timeout)]
-            yield pa.record_batch([*columns, *counts], names=_SHARE_COLUMNS)
+def pack(divided: DividedEvents, folder: DataPath) -> None:
+    """Write the packed groups into ``folder``. A group is opened whole in one Python worker, as in a merge."""
+    key_groups = divided.key_groups
 
-    return divided
-
-
-def _packer(key_groups: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     def pack_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        label = int(group_labels(key_groups)[key[0].as_py()])
         log = pack_shares(rows.column("blob").to_pylist())
-        found = pa.Table.from_batches(
-            [log_row(label, number, len(log.blobs), blob) for number, blob in enumerate(log.blobs)]
-        )
+        found = pa.Table.from_batches([*log_rows(int(group_labels(key_groups)[key[0].as_py()]), log.blobs)])
         found = found.append_column("events", pa.array(log.events, pa.int64()))
         return found.append_column("whole", pa.repeat(log.whole, len(log.blobs)))
 
-    return pack_group
+    packed_groups = divided.shares.select(_GROUP, "blob").groupBy(_GROUP).applyInArrow(pack_group, _PACKED)
+    packed_groups.write.option("compression", "none").parquet(uri_of(folder))
 
 
 _SEED_BATCH: Final = 0
@@ -209,18 +181,16 @@ class NewLineage:
     _is_compared: bool = field(default=False, init=False)
     _may_be_active: bool = field(default=False, init=False)
 
-    def start(self, given: DataFrame | KeptState | FirstLog | DividedEvents) -> None:
-        """Make the lineage and its batch 0, with the ``given`` state.
-
-        ``given``: canonical open events, those divided among as many key groups as ``spec`` has, the logs of as many,
-        or a kept state.
-        """
+    def start(self, given: State) -> None:
+        """Make the lineage and its batch 0, with the ``given`` state."""
         self.transfer = self.transfer.forget_clients(partial(self.erased.names, schema.CLIENT))
         self.lineage = make_lineage(self.home, self.transfer.spec, self.lineage)
         ORIGIN_FILE.of(self.home, self.lineage).write(self.transfer.origin)
         make_listed_folder(self.home.lineage(self.lineage).no_events)
         self._finish_part(LineageStep.MADE)
-        with reading_state(self.spark), self._settings():
+        # the checkpoint pins the number of partitions from its first batch on, and there is to be one batch only
+        settings = {PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"}
+        with reading_state(self.spark), temporary_settings(self.spark, settings):
             first = self._first_log(given)
             self._seed(first.rows)
         self._blobs = first.blobs
@@ -230,8 +200,7 @@ class NewLineage:
         """Read the state back, once. Raises UnfaithfulState if it is not the given one."""
         if self._is_compared:
             return
-        found = self._difference()
-        if found is not None:
+        if (found := self._difference()) is not None:
             raise UnfaithfulState(self.home.name, found)
         remove_tree(self.home.lineage(self.lineage).first_log)
         self._is_compared = True
@@ -274,7 +243,7 @@ class NewLineage:
         self.after(step)
         self.permit()
 
-    def _first_log(self, given: DataFrame | KeptState | FirstLog | DividedEvents) -> FirstLog:
+    def _first_log(self, given: State) -> FirstLog:
         """Return the log as it is if its key groups and revision stay, else packed anew beside the checkpoint."""
         if self.erased:
             given = self._drop_erased(given)
@@ -286,13 +255,13 @@ class NewLineage:
             given = read_at_head(self.spark, given)
         folder = self.home.lineage(self.lineage).first_log
         if not isinstance(given, DividedEvents):
-            groups = self.spec.key_groups
-            given = DividedEvents(divide(given, groups, folder / "shares"), groups, count_by_key(given, groups))
+            groups, key = self.spec.key_groups, F.col(schema.KEY)
+            divided = divide(given, groups, folder / "shares")
+            counted = given.groupBy(group_of(key, groups).alias("of")).agg(F.count("*").alias("events")).collect()
+            given = DividedEvents(divided, groups, {row.of: row.events for row in counted})
         return pack_events(self.spark, self.home.name, given, folder / "packed")
 
-    def _drop_erased(
-        self, given: DataFrame | KeptState | FirstLog | DividedEvents
-    ) -> DataFrame | FirstLog | DividedEvents:
+    def _drop_erased(self, given: State) -> State:
         """Leave out the events of erased keys. Those of a migration were left out before."""
         if isinstance(given, DividedEvents):
             return given
@@ -317,27 +286,22 @@ class NewLineage:
 
     def _seed(self, first_log: DataFrame) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""
-        folder = self.home.punctuations(self.lineage)
+        folder, home = self.home.punctuations(self.lineage), self.home.lineage(self.lineage)
         punctuation.seed(folder, self.transfer.watermark_ms, self.transfer.timeouts)
-        learned = OpenSessions(self.home.lineage(self.lineage).open_sessions)
+        learned, guarded = OpenSessions(home.open_sessions), self.examined.guarded
 
         def write(emitted: DataFrame, batch_id: int) -> None:
             self.permit()
-            learned.learn(batch_id, open_in_groups(emitted, batch_id))
+            found = emitted.collect()
+            others = {row.kind for row in found} - {rows.OPEN}
+            if batch_id != _SEED_BATCH or others:
+                raise ValueError(f"batch {batch_id} of a lineage that only begins emitted {sorted(others)}")
+            learned.learn(batch_id, [(row.key_group, OpenInGroup.from_json(bytes(row.blob))) for row in found])
 
-        query = session_query(self.spark, self.spec, self._no_events(), folder, first_log)
+        nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(home.no_events))
+        query = session_query(self.spark, self.spec, Guarded(nothing, guarded.payload), folder, first_log)
         with few_blobs_at_a_time(self.spark):
             query.start(write, self.home.checkpoint(self.lineage), every_ms=None).awaitTermination()
-
-    def _no_events(self) -> Guarded:
-        """Return the rows of the source without any row."""
-        guarded, folder = self.examined.guarded, self.home.lineage(self.lineage).no_events
-        nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(folder))
-        return Guarded(nothing, guarded.payload)
-
-    def _settings(self) -> AbstractContextManager[None]:
-        """Set the number of partitions, which the checkpoint pins from its first batch on, and allow one batch only."""
-        return temporary_settings(self.spark, {PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"})
 
     def _difference(self) -> str | None:
         """Say how the state differs from the given one, None if it does not."""
@@ -357,15 +321,6 @@ class NewLineage:
         return None
 
 
-def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInGroup]]:
-    """Return the reports of key groups on their first state. Raises ValueError if they emit anything else."""
-    found = emitted.collect()
-    others = {row.kind for row in found} - {rows.OPEN}
-    if batch_id != _SEED_BATCH or others:
-        raise ValueError(f"batch {batch_id} of a lineage that only begins emitted {sorted(others)}")
-    return [(row.key_group, OpenInGroup.from_json(bytes(row.blob))) for row in found]
-
-
 def transfer_state(  # noqa: PLR0913  what a lineage begins with
     spark: SparkSession,
     home: StreamHome,
@@ -374,7 +329,7 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     origin: Origin,
     *,
     same_source: bool = True,
-    records: Mapping[str, JsonObject] | None = None,
+    records: Mapping[str, JsonObject] = MappingProxyType({}),
     migrated: MigratedEvents | None = None,
 ) -> tuple[KeptState | DividedEvents, StateTransfer]:
     """Return the state after the committed batch of ``committed``, for a new lineage by ``spec``.
@@ -383,7 +338,10 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     files of the lineage, by their names. ``migrated``: the open events in place of those of the state, which are
     migrated now. Raises HalfWrittenBatch, MigrationRefused.
     """
-    _require_whole(spark, home, committed)
+    written = home.streamed_locations(committed.spec["sink"]["path"]).values()
+    begun = half_written_batch(spark, home, committed.lineage, written)
+    if begun is not None:  # the new lineage would write its rows once more
+        raise HalfWrittenBatch(home.name, begun)
     state = describe_state(home, committed)
     if migrated is None:
         kept, applied = committed.kept, read_applied(home, committed.lineage)
@@ -401,7 +359,7 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
         timeouts=timeouts,
         records={
             **records_beside(home, committed.lineage, same_source=same_source),
-            **(records or {}),
+            **records,
             **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
         },
         punctuations=unread_punctuations(home, committed),
@@ -410,11 +368,3 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
         return state, transfer
     migrated.decide()
     return migrated.migrate(int(spec.document["key_groups"])), transfer
-
-
-def _require_whole(spark: SparkSession, home: StreamHome, committed: CommittedBatch) -> None:
-    """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
-    written = home.streamed_locations(committed.spec["sink"]["path"]).values()
-    begun = half_written_batch(spark, home, committed.lineage, written)
-    if begun is not None:
-        raise HalfWrittenBatch(home.name, begun)

@@ -8,6 +8,7 @@ notes no beginning, its position is a version.
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -34,8 +35,8 @@ from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import source_ids, topics_of
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.state.commands.moves import Edge, Start, UnreadPart
-from sessionizer.state.lineages.committed_batch import CommittedBatch
-from sessionizer.state.lineages.lost_events import (
+from sessionizer.state.lineages.committed_batch import CommittedBatch, Offset
+from sessionizer.state.restores.ranges import (
     Continuation,
     continuation_in_folder,
     going_on_in_table,
@@ -54,7 +55,7 @@ _SAMPLE: Final = 1_000
 class Beginning:
     """The ``offset`` as Spark writes it, None for all there is, or the files ``seen``. ``described``: as text."""
 
-    offset: Any | None
+    offset: Offset
     seen: tuple[SeenFile, ...]
     described: str
 
@@ -64,7 +65,10 @@ def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) 
     check_reachable(source)
     match source.format:
         case "files":
-            return _beginning_of_files(files_there(spark, source, home), start)
+            found = files_there(spark, source, home)
+            at = {Edge.EARLIEST: -math.inf, Edge.LATEST: math.inf, None: start.at or 0}[start.edge]
+            seen = tuple(file for file in found if file.changed_at < at)
+            return Beginning(None, seen, f"{len(found) - len(seen):,} of {len(found):,} files, and those to come")
         case "delta":
             return _beginning_of_delta(spark, source, home, start)
         case "kafka":
@@ -75,10 +79,7 @@ def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) 
 
 
 def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning: Beginning) -> int | None:
-    """Find the earliest event time (epoch ms) among the first records of each partition.
-
-    None for a source other than Kafka, or a stream on the wall clock.
-    """
+    """Find the earliest event time (epoch ms) in samples of Kafka's partitions, None for others."""
     source = spec.source
     if source.format != "kafka" or not spec.rules.clock.has_watermark:
         return None
@@ -135,17 +136,6 @@ def _unread(spark: SparkSession, source: Source, home: Path, committed: Committe
             return None
 
 
-def _beginning_of_files(found: list[SeenFile], start: Start) -> Beginning:
-    match start.edge:
-        case Edge.EARLIEST:
-            seen = []
-        case Edge.LATEST:
-            seen = found
-        case None:
-            seen = [file for file in found if file.changed_at < (start.at or 0)]
-    return Beginning(None, tuple(seen), f"{len(found) - len(seen):,} of {len(found):,} files, and those to come")
-
-
 def _beginning_of_delta(spark: SparkSession, source: DeltaSource, home: Path, start: Start) -> Beginning:
     location = resolve_place(source.path, home)
     if start.edge is Edge.EARLIEST:
@@ -156,14 +146,8 @@ def _beginning_of_delta(spark: SparkSession, source: DeltaSource, home: Path, st
         since = table.history().where(F.unix_millis("timestamp") >= start.at).agg(F.min("version")).first()
         version = version if since is None or since[0] is None else int(since[0])
     (detail,) = table.detail().select("id").collect()
-    offset = {
-        "sourceVersion": 1,
-        "reservoirId": detail.id,
-        "reservoirVersion": version,
-        "index": -1,
-        "isStartingVersion": False,
-    }
-    return Beginning(offset, (), f"version {version} of the table")
+    offset = {"sourceVersion": 1, "reservoirId": detail.id, "reservoirVersion": version}
+    return Beginning({**offset, "index": -1, "isStartingVersion": False}, (), f"version {version} of the table")
 
 
 def _newest_version(spark: SparkSession, location: str) -> int:
@@ -172,10 +156,7 @@ def _newest_version(spark: SparkSession, location: str) -> int:
 
 
 def offsets_at(spark: SparkSession, source: KafkaSource, home: Path, start: Start) -> dict[str, dict[str, int]]:
-    """Return the offsets by topic and partition.
-
-    A partition without a record since the moment of ``start`` begins at its end.
-    """
+    """Return the offsets by topic and partition. One without a record since the moment begins at its end."""
     moment = {"startingTimestamp": str(start.at), "startingOffsetsByTimestampStrategy": "latest"}
     edge = "latest" if start.edge is Edge.LATEST else "earliest"
     options = source.options if start.at is None else {**source.options, **moment}
@@ -203,14 +184,13 @@ def _plan_query(spark: SparkSession, source: Source, home: Path) -> Iterator[Pat
 
 
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.")
-_KEEPS_NOTHING: Final = "Omit it, because a socket keeps no events"
 
 
 def going_on(
     spark: SparkSession,
     home: StreamHome,
     spec: StreamSpec,
-    offset: Any,  # noqa: ANN401  JSON
+    offset: Offset,
     noted: Mapping[str, str],
     lineage: str | None = None,
 ) -> tuple[Continuation, dict[str, str]]:
@@ -224,30 +204,44 @@ def going_on(
     known = choose_known_ids(noted, source.model_dump(), offset)
     others = replaced_names(known, now)
     match source.format:
+        case "kafka" if offset:
+            earliest, latest = (offsets_at(spark, source, home.platform, Start(edge=edge)) for edge in Edge)
+            same = [name for name in known if name in now]
+            return going_on_in_topics(offset, earliest, latest, others, same), now
+        case "delta" if offset:
+            table = folder_at(resolve_place(source.path, home.platform))
+            return _continue_in_table(table, offset, replaced=bool(others)), now
         case "kafka":
-            return _continue_in_topics(
-                spark, source, home, offset, others, [name for name in known if name in now]
-            ), now
+            return Continuation(offset), now
         case "delta":
-            folder = folder_at(resolve_place(source.path, home.platform))
-            return (_continue_in_table(folder, offset, replaced=bool(others)) if offset else Continuation(None)), now
+            return Continuation(None), now
         case "files":
-            return _continue_in_folder(home, lineage, offset), now
+            checkpoint = home.checkpoint(lineage) if lineage else None
+            newest = read_begun_batch(checkpoint) if checkpoint else None
+            if checkpoint is None or newest is None or newest == read_last_commit(checkpoint):
+                return Continuation(offset), now
+            begun = files_of_batch(checkpoint, newest)
+            there = [uri for uri in begun if data_exists(folder_at(uri))]
+            return continuation_in_folder(offset, begun, there), now
         case "socket":
-            raise InvalidSpec("--accept-loss", "given", _KEEPS_NOTHING)
+            raise InvalidSpec("--accept-loss", "given", "Omit it, because a socket keeps no events")
+
+
+def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> Continuation:
+    commits, holes = commits_of(table), dict[int, int]()
+    for version, commit in () if replaced else commits.items():
+        if version >= int(offset["reservoirVersion"]):
+            added = [unquote(str(add["path"])) for add in list_added_files(read_actions(commit))]
+            gone = sum(not data_exists(folder_at(path) if "://" in path else table / path) for path in added)
+            holes |= {version: gone} if gone else {}
+    oldest = 0 if 0 in commits else min(commits_of(table, _CHECKPOINT), default=0)
+    return going_on_in_table(offset, set(commits), holes, replaced=replaced, oldest=oldest)
 
 
 def list_lost_events(
-    spark: SparkSession,
-    home: StreamHome,
-    spec: StreamSpec,
-    offset: Any,  # noqa: ANN401  JSON
-    noted: Mapping[str, str],
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, offset: Offset, noted: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """List the events after ``offset`` that a topic or table no longer has, as texts.
-
-    Empty if the source does not answer, because a later start reports it.
-    """
+    """List the lost events after ``offset``, none if the source does not answer: a start reports it."""
     if spec.source.format not in ("kafka", "delta") or not offset:
         return ()
     try:
@@ -260,41 +254,3 @@ def list_lost_events(
     except TransientError:
         return ()
     return ()
-
-
-def _continue_in_topics(
-    spark: SparkSession,
-    source: KafkaSource,
-    home: StreamHome,
-    offset: Any,  # noqa: ANN401  JSON
-    others: list[str],
-    known: list[str],
-) -> Continuation:
-    if not offset:
-        return Continuation(offset)
-    earliest, latest = (offsets_at(spark, source, home.platform, Start(edge=edge)) for edge in Edge)
-    return going_on_in_topics(offset, earliest, latest, others, known)
-
-
-def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> Continuation:
-    commits = commits_of(table)
-    first = int(offset["reservoirVersion"])
-    later = {} if replaced else {version: commit for version, commit in commits.items() if version >= first}
-    holes = {version: gone for version, commit in later.items() if (gone := _files_gone(table, commit))}
-    oldest = 0 if 0 in commits else min(commits_of(table, _CHECKPOINT), default=0)
-    return going_on_in_table(offset, set(commits), holes, replaced=replaced, oldest=oldest)
-
-
-def _files_gone(table: DataPath, commit: DataPath) -> int:
-    """Count the data files that the commit added and that are not there."""
-    added = [unquote(str(add["path"])) for add in list_added_files(read_actions(commit))]
-    return sum(not data_exists(folder_at(path) if "://" in path else table / path) for path in added)
-
-
-def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> Continuation:  # noqa: ANN401  JSON
-    checkpoint = home.checkpoint(lineage) if lineage else None
-    newest = read_begun_batch(checkpoint) if checkpoint else None
-    if checkpoint is None or newest is None or newest == read_last_commit(checkpoint):
-        return Continuation(offset)
-    begun = files_of_batch(checkpoint, newest)
-    return continuation_in_folder(offset, begun, [uri for uri in begun if data_exists(folder_at(uri))])

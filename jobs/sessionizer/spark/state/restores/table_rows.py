@@ -29,8 +29,13 @@ from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.table_changes import OF_DELETION, OF_RETURN
 from sessionizer.state.lineages.table_snapshot import SparkNeeded
-from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable, require_none_missing
-from sessionizer.state.restores.row_counts import count_changes_in_files
+from sessionizer.state.restores.row_changes import (
+    RowChanges,
+    RowsOfTable,
+    StreamedTable,
+    count_changes_in_files,
+    require_none_missing,
+)
 
 if TYPE_CHECKING:
     from sessionizer.inspection.inspect import Inspection
@@ -54,11 +59,7 @@ _GONE: Final = (
 def count_changes(
     spark: SparkSession, stream: str, tables: Iterable[StreamedTable], changes: RowChanges
 ) -> list[RowsOfTable]:
-    """Count the rows that leave each table and that come back. Reads only.
-
-    Raises RowsGone where rows that should come back cannot be read any more, DataAway where a table with rows is not
-    there, UnwritablePath and StoreUnreachable.
-    """
+    """Count the rows that leave and come back. Reads only. Raises RowsGone, DataAway, StoreUnreachable."""
     streamed = list(tables)
     of_stream = _changes_of(spark, streamed, changes)
     return [_count_table(spark, stream, table, of_stream) for table in streamed]
@@ -90,12 +91,14 @@ def change_rows(
     streamed, record = list(tables), operation.record
     changes = _changes_of(spark, streamed, changes)
     found = count_from_files(spark, record.stream, streamed, changes)
-    operation.note_rows(_counts(found), " ".join(sorted({day for each in found for day in (*each.by_day, *each.back)})))
-    note = f"{record.verb} {record.id}"
+    counts = [f"{each.table} {each.rows}" for each in found]
+    counts += [f"{each.table} +{each.rows_back}" for each in found if each.rows_back]
+    days = sorted({day for each in found for day in (*each.by_day, *each.back)})
+    operation.note_rows(", ".join(counts), " ".join(days))
     for table, rows in zip(streamed, found, strict=True):
         permit()
         if rows.rows_back:
-            _bring_back(spark, table, changes, Transaction(f"{OF_RETURN}{record.id}", _ONLY), permit, note)
+            _bring_back(spark, table, changes, record, permit)
             say(f"{table.name}: {count_text(rows.rows_back, 'row')} brought back")
         if rows.rows:
             delete_rows(spark, table, changes, record, permit)
@@ -133,20 +136,15 @@ def _count_table(spark: SparkSession, stream: str, table: StreamedTable, changes
     if not table_exists(spark, table.name, table.location):
         require_none_missing(stream, table, changes)
         return RowsOfTable(table.name, table.location, {})
-    leaving = _count_by_day(_now(spark, table).where(changes.deleted_rows))
-    return RowsOfTable(table.name, table.location, leaving, _count_back(spark, stream, table, changes))
-
-
-def _count_back(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> Mapping[str, int]:
-    if not changes.missing or table.version is None:
-        return {}
-    try:
-        return _count_by_day(_coming_back(spark, table, changes))
-    except (PySparkException, JavaError) as error:
-        text = str(error)
-        if any(sign in text for sign in _GONE):
-            raise RowsGone(stream, table.location, table.version, java_message(error)) from error
-        raise store_failure(error, table.location, f"the table {table.name}", java_message(error)) from error
+    leaving, back = _count_by_day(_now(spark, table).where(changes.deleted_rows)), dict[str, int]()
+    if changes.missing and table.version is not None:
+        try:
+            back = _count_by_day(_coming_back(spark, table, changes))
+        except (PySparkException, JavaError) as error:
+            if any(sign in str(error) for sign in _GONE):
+                raise RowsGone(stream, table.location, table.version, java_message(error)) from error
+            raise store_failure(error, table.location, f"the table {table.name}", java_message(error)) from error
+    return RowsOfTable(table.name, table.location, leaving, back)
 
 
 def _changes_of(spark: SparkSession, tables: Iterable[StreamedTable], changes: RowChanges) -> RowChanges:
@@ -156,23 +154,16 @@ def _changes_of(spark: SparkSession, tables: Iterable[StreamedTable], changes: R
 
 
 def _bring_back(
-    spark: SparkSession,
-    table: StreamedTable,
-    changes: RowChanges,
-    transaction: Transaction,
-    permit: Callable[[], None],
-    note: str,
+    spark: SparkSession, table: StreamedTable, changes: RowChanges, record: OperationRecord, permit: Callable[[], None]
 ) -> None:
     """Append the missing rows. The table takes the transaction once: a process that was overtaken adds nothing."""
-    with noting(spark, note):
+    with noting(spark, f"{record.verb} {record.id}"):
+        transaction = Transaction(f"{OF_RETURN}{record.id}", _ONLY)
         write_once(_coming_back(spark, table, changes), table.location, transaction, permit)
 
 
 def _coming_back(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> DataFrame:
-    """Return the rows of the missing batches, as the table had them at its version.
-
-    Batches of which the table has rows now are left out.
-    """
+    """Return the rows of the missing batches, as the table had them, without batches of which it has rows now."""
     with temporary_settings(spark, _ANY_AGE):
         then = spark.read.format("delta").option("versionAsOf", table.version).load(table.location)
     there = _now(spark, table).where(changes.missing_rows).select(*_WROTE).distinct()
@@ -183,14 +174,9 @@ def _now(spark: SparkSession, table: StreamedTable) -> DataFrame:
     return spark.read.format("delta").load(table.location)
 
 
-def _count_by_day(frame: DataFrame) -> Mapping[str, int]:
+def _count_by_day(frame: DataFrame) -> dict[str, int]:
     days = frame.groupBy(F.col("date").cast("string").alias("day")).count().collect()
     return {row["day"]: row["count"] for row in sorted(days)}
-
-
-def _counts(found: Iterable[RowsOfTable]) -> str:
-    back = [f"{each.table} +{each.rows_back}" for each in found if each.rows_back]
-    return ", ".join([*(f"{each.table} {each.rows}" for each in found), *back])
 
 
 _JOIN: Final = "symmetricHashJoin"
@@ -200,10 +186,7 @@ _COLLECTIONS: Final = ("ListState", "MapState")
 
 
 def count_store_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
-    """Count the ``rows`` of each store, and of each variable of a transformWithState, or say ``why`` that fails.
-
-    Counted after the newest batch that is over.
-    """
+    """Count rows by store and by variable of a transformWithState, or say ``why`` that fails."""
     batch = found.checkpoint.committed
     if batch is None:
         return []

@@ -1,4 +1,4 @@
-"""State of a savepoint in Spark: its canonical tables, written and read, and the counts of its events.
+"""Savepoints in Spark: canonical ones made and counted, and the state in a savepoint of either kind.
 
 A canonical one yields the logs of its key groups, or its rows if this release keeps blobs in another form. A native one
 is a checkpoint of one batch: its state is read by Spark's own reader, from a copy that names the place where it is.
@@ -6,24 +6,27 @@ is a checkpoint of one batch: its state is read by Spark's own reader, from a co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.checkpoint.files import SeenFile, read_seen_files
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.contents import would_be_schema, would_be_sessions
 from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.codec import decode_log
+from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.rows import INITIAL, REVISION
+from sessionizer.core.wire.schema import CLIENT
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import close_to_others
@@ -37,18 +40,26 @@ from sessionizer.home.stream_home import (
     SavepointHome,
     StreamHome,
 )
+from sessionizer.lineage.fingerprint import JAVA
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.open_events import (
     FirstLog,
     KeptState,
     bring_to_head,
+    count_erased_in_logs,
+    describe_state,
+    drop_erased_events,
+    drop_erased_from_logs,
     first_log_of,
-    iterate_logs,
     label_groups,
     log_blobs,
-    log_row,
+    log_rows,
+    map_logs,
+    number_groups,
     open_event_schema,
     open_events_of,
     open_payload,
@@ -56,11 +67,19 @@ from sessionizer.spark.state.open_events import (
     reading_state,
     whole_logs,
 )
-from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.savepoints.manifest import Counts, Manifest, SavepointKind, read_saved_spec
-from sessionizer.state.savepoints.savepoint_writer import install, require_same_line
-
-_BLOB_OF_LOG: Final = ("key_group", "number", "of", "blob")
+from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch, require_unchanged
+from sessionizer.state.savepoints.listing import UseMark, write_data_record
+from sessionizer.state.savepoints.manifest import (
+    Counts,
+    Manifest,
+    SavepointKind,
+    read_manifest,
+    read_saved_spec,
+    write_manifest,
+)
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, SavepointWriter, install, require_same_line
+from sessionizer.state.savepoints.verification import data_files
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 
 def savepoint_table(spark: SparkSession, home: SavepointHome, part: str) -> DataFrame:
@@ -75,15 +94,12 @@ def has_table(manifest: Manifest, part: str) -> bool:
 
 def read_saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
     """Read the logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
-    blobs = savepoint_table(spark, home, GROUP_LOGS).select(*_BLOB_OF_LOG)
+    blobs = savepoint_table(spark, home, GROUP_LOGS).select("key_group", "number", "of", "blob")
     return label_groups(blobs, key_groups)
 
 
 def saved_events(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
-    """Read the open events of a canonical savepoint, by ``canonical_schema`` of the revision that made it.
-
-    Evaluate it in ``few_blobs_at_a_time``, because without rows the events are opened from the logs.
-    """
+    """Read the open events by ``canonical_schema`` of its revision. Evaluate it in ``few_blobs_at_a_time``."""
     if has_table(manifest, OPEN_EVENTS):
         return savepoint_table(spark, home, OPEN_EVENTS)
     groups, shape = manifest.key_groups, open_event_schema(manifest.kept)
@@ -102,24 +118,16 @@ def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) 
     payload = open_payload(manifest.kept)
     rules = rules_of(read_saved_spec(home, manifest))
     shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
-    events = saved_events(spark, home, manifest)
-    return events.groupBy(KEY_GROUP).applyInArrow(_sessions(rules, payload), shape)
 
-
-def _sessions(rules: SessionRules, payload: schema.Payload) -> Callable[[pa.Table], pa.Table]:
     def sessions(rows: pa.Table) -> pa.Table:
-        shape = would_be_schema(payload)
-        return pa.concat_tables([shape.empty_table(), *would_be_sessions(log_of(rows), rules, payload)])
+        found = would_be_sessions(log_of(rows), rules, payload)
+        return pa.concat_tables([would_be_schema(payload).empty_table(), *found])
 
-    return sessions
+    return saved_events(spark, home, manifest).groupBy(KEY_GROUP).applyInArrow(sessions, shape)
 
 
-@dataclass(frozen=True, slots=True)
-class SavedState:
-    """A saved state. ``open_events``: as logs, as a state keeps them, or by ``canonical_schema``.
-
-    ``timeouts``: changed ones (ms).
-    """
+class SavedState(NamedTuple):
+    """Open events as logs, as a state keeps them, or by ``canonical_schema``, and changed timeouts (ms)."""
 
     open_events: DataFrame | KeptState | FirstLog
     timeouts: Mapping[str, int]
@@ -134,7 +142,9 @@ def read_saved_state(
     For a native one a copy is in the ``stream``'s data meanwhile. A copy that a kill left there is replaced. Raises
     UnusableSavepoint for one of another line of Spark or an unknown revision, UnwritablePath, DiskFull.
     """
-    _require_known(manifest)
+    if manifest.revision not in (REVISION, *revisions_before_head()):
+        cause = f"its state has revision {manifest.revision}, and this release reads {REVISION}"
+        raise UnusableSavepoint(manifest.id, f"{cause}. Restore it with the release that made it")
     if manifest.kind is SavepointKind.CANONICAL:
         events = _open_events(spark, savepoint, manifest, key_groups)
         yield SavedState(events, saved_timeouts(spark, savepoint, manifest))
@@ -163,13 +173,6 @@ def _open_events(
     return bring_to_head(found, manifest.revision, open_event_schema(manifest.kept))
 
 
-def _require_known(manifest: Manifest) -> None:
-    """Raise UnusableSavepoint if no revision leads from the savepoint to the head."""
-    if manifest.revision not in (REVISION, *revisions_before_head()):
-        cause = f"its state has revision {manifest.revision}, and this release reads {REVISION}"
-        raise UnusableSavepoint(manifest.id, f"{cause}. Restore it with the release that made it")
-
-
 def read_saved_files(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
     """Return the files that the source had read after the batch, if it is a folder of files."""
     if manifest.position.format != FILES:
@@ -184,96 +187,58 @@ _OF_GROUP: Final = pa.schema([(name, pa.int64()) for name in ("events", "keys", 
 _MAKES: Final = "makes"
 
 
-class Held(NamedTuple):
-    """Counts of open events: their number, their keys, groups and sessions, and the earliest end."""
-
-    events: int
-    keys: int
-    groups: int
-    sessions: int
-    earliest_due_ms: int | None
-
-    @classmethod
-    def of(cls, totals: Mapping[str, Any]) -> Held:
-        """Read the counts from a row of ``_totals``."""
-        return cls(*(totals[name] for name in cls._fields))
-
-    def counts(self, timeouts: int, seen_files: int) -> Counts:
-        """Add the counts of the other parts of a savepoint."""
-        return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
-
-
-def count_state_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> DataFrame:
-    """Return ``count_logs`` of a state. Evaluate it in ``reading_state``."""
-    return count_logs(log_blobs(spark, state), rules)
-
-
-def count_logs(logs: DataFrame, rules: SessionRules) -> DataFrame:
-    """Return logs by ``rows.INITIAL``, and ``makes``: the counts of a log, in the row of its first blob.
-
-    ``logs``: in the form of ``log_blobs``.
-    """
-    shape = f"{INITIAL}, {_MAKES} {from_arrow_schema(_OF_GROUP).simpleString()}"
-    return logs.mapInArrow(_log_maker(rules), shape)
-
-
-def sum_counts(logs: DataFrame) -> Held:
-    """Sum up the counts of the logs of ``count_state_logs``."""
-    return _held_together(logs.select(f"{_MAKES}.*"))
-
-
 class Recount(NamedTuple):
-    """The counts of a savepoint, recounted from one of its tables of open events and the other parts."""
+    """The counts of a savepoint, from one of its tables of open events and the other parts, and the earliest end."""
 
     counts: Counts
     earliest_due_ms: int | None
 
 
+def count_logs(logs: DataFrame, rules: SessionRules) -> DataFrame:
+    """Return logs, in the form of ``log_blobs``, by ``rows.INITIAL``, with counts beside each first blob."""
+
+    def number_and_count(label: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+        makes = pa.array([_counts(decode_log(blobs), rules)], pa.struct(_OF_GROUP))
+        for number, row in enumerate(log_rows(label, blobs)):
+            yield row.append_column(_MAKES, pa.nulls(1, makes.type) if number else makes)
+
+    shape = f"{INITIAL}, {_MAKES} {from_arrow_schema(_OF_GROUP).simpleString()}"
+    return map_logs(logs, number_and_count, shape)
+
+
+def sum_counts(logs: DataFrame, timeouts: int, seen_files: int) -> Recount:
+    """Sum up the counts of the logs of ``count_logs``, beside those of the other parts."""
+    return _sum_groups(logs.select(f"{_MAKES}.*"), timeouts, seen_files)
+
+
+def _sum_groups(of_groups: DataFrame, timeouts: int, seen_files: int) -> Recount:
+    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")]
+    found = of_groups.agg(*sums, F.count("events").alias("groups"), F.min("due_ms").alias("due_ms")).first()
+    assert found is not None  # noqa: S101  an aggregate of all has one row
+    counts = Counts(found["events"], found["keys"], found["groups"], found["sessions"], timeouts, seen_files)
+    return Recount(counts, found["due_ms"])
+
+
 def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recount]:
     """Count a canonical savepoint by each of its tables of open events, in the way it was counted when it was made."""
-    timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
-    rules, held, shape = rules_of(read_saved_spec(home, manifest)), dict[str, Held](), from_arrow_schema(_OF_GROUP)
+    others = [savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES)]
+    rules, found, shape = rules_of(read_saved_spec(home, manifest)), dict[str, Recount](), from_arrow_schema(_OF_GROUP)
+
+    def count_rows(rows: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist([_counts(log_of(rows), rules)], schema=_OF_GROUP)
+
+    def count_log(_: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist([_counts(decode_log(blobs), rules)], schema=_OF_GROUP)
+
     if has_table(manifest, OPEN_EVENTS):
         # a key group is opened whole, as in a merge
-        of_groups = savepoint_table(spark, home, OPEN_EVENTS).groupBy(KEY_GROUP).applyInArrow(_counter(rules), shape)
-        held[OPEN_EVENTS] = _held_together(of_groups)
+        of_groups = savepoint_table(spark, home, OPEN_EVENTS).groupBy(KEY_GROUP).applyInArrow(count_rows, shape)
+        found[OPEN_EVENTS] = _sum_groups(of_groups, *others)
     if has_table(manifest, GROUP_LOGS):
         logs = whole_logs(read_saved_logs(spark, home, manifest.key_groups), manifest.key_groups)
         with few_blobs_at_a_time(spark):
-            held[GROUP_LOGS] = _held_together(logs.mapInArrow(_log_counter(rules), shape))
-    return {part: Recount(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
-
-
-def _log_maker(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def number_and_count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for label, blobs in iterate_logs(batches):
-            makes = pa.array([_counts(decode_log(blobs), rules)], pa.struct(_OF_GROUP))
-            for number, blob in enumerate(blobs):
-                row = log_row(label, number, len(blobs), blob)
-                yield row.append_column(_MAKES, pa.nulls(1, makes.type) if number else makes)
-
-    return number_and_count
-
-
-def _held_together(of_groups: DataFrame) -> Held:
-    total = of_groups.agg(*_totals()).first()
-    assert total is not None  # noqa: S101  an aggregate of all has one row
-    return Held.of(total.asDict())
-
-
-def _log_counter(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, blobs in iterate_logs(batches):
-            yield pa.RecordBatch.from_pylist([_counts(decode_log(blobs), rules)], schema=_OF_GROUP)
-
-    return count
-
-
-def _counter(rules: SessionRules) -> Callable[[pa.Table], pa.Table]:
-    def count(rows: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist([_counts(log_of(rows), rules)], schema=_OF_GROUP)
-
-    return count
+            found[GROUP_LOGS] = _sum_groups(map_logs(logs, count_log, shape), *others)
+    return found
 
 
 def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | None]:
@@ -288,8 +253,101 @@ def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | Non
     }
 
 
-def _totals() -> list[Column]:
-    """Return the fields of ``Held``, of columns by ``_OF_GROUP``."""
-    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")]
-    groups = F.count("events").alias("groups")
-    return [*sums, groups, F.min("due_ms").alias("earliest_due_ms")]
+_READ_WHOLE: Final = {"delta.dataSkippingNumIndexedCols": "0"}
+"""Table property that turns statistics off: they take a third of the time, and readers do not search by values."""
+_FILES_PER_TABLE: Final = 64
+"""Largest number of files of a table. A savepoint is read whole, and fewer files mean fewer requests."""
+_PAIRS: Final = {TIMEOUTS: ["client", "timeout_ms"], SEEN_FILES: ["uri", "changed_at_ms"]}
+_ANEW: Final = "e"
+"""End of the id of a savepoint that was written anew after an erasure."""
+
+
+def make_savepoint(
+    spark: SparkSession,
+    stream: StreamHome,
+    committed: CommittedBatch,
+    asked: SavepointRequest,
+    after: Callable[[str], None],
+) -> Manifest:
+    """Make the requested savepoint, or return the one that is complete already under its id.
+
+    ``after`` is called with each step that is over. Raises BatchOutrun, UnusableSavepoint while another process makes
+    it, UnwritablePath, DiskFull and Spark's errors. All of that is noted in the savepoint, which is failed then.
+    """
+    writer = SavepointWriter(stream, committed, asked, after)
+    done = writer.begin()
+    if done is not None:
+        return done
+    with writer.noting_failure():
+        state, home, seen = describe_state(stream, committed), writer.home, committed.seen_files
+        spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(stream, committed.lineage).path)
+        with reading_state(spark):
+            logs = number_groups(count_logs(log_blobs(spark, state), rules_of(spec)), state.key_groups)
+            _write(home, GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
+            after("logs of the key groups")
+            timeouts = read_state_timeouts(spark, state)
+        _write_pairs(spark, home, TIMEOUTS, timeouts.items())
+        held = sum_counts(savepoint_table(spark, home, GROUP_LOGS), len(timeouts), len(seen))
+        require_unchanged(stream, committed)  # from here on the checkpoint may lose the batch
+        after("state")
+        if asked.with_rows:  # those of the logs that were written, so that the state is read once
+            partitions = min(int(committed.settings[PARTITIONS]), _FILES_PER_TABLE)
+            with few_blobs_at_a_time(spark):
+                logs = whole_logs(read_saved_logs(spark, home, state.key_groups), partitions)
+                _write(home, OPEN_EVENTS, open_events_of(logs, state.key_groups, state.events))
+            after("open events")
+        _write_pairs(spark, home, SEEN_FILES, ((file.uri, file.changed_at) for file in seen))
+        after("seen files")
+        return writer.complete(SavepointKind.CANONICAL, *held, {JAVA: jvm_version(spark)})
+
+
+def count_erased_in_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manifest, erased: ErasedKeys) -> int:
+    """Count the events of ``erased`` keys in the logs of a canonical savepoint, also deleted ones."""
+    with few_blobs_at_a_time(spark):
+        logs = whole_logs(read_saved_logs(spark, home, manifest.key_groups), min(manifest.key_groups, _FILES_PER_TABLE))
+        return count_erased_in_logs(logs, erased, with_deleted=True)
+
+
+def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manifest, erased: ErasedKeys) -> str | None:
+    """Write a canonical savepoint anew beside itself, without the events of ``erased`` keys. Returns the new id.
+
+    None: it holds no event of them. The savepoint itself stays, for the caller to remove. The next call completes a
+    killed one. Raises UnwritablePath, DiskFull and Spark's errors.
+    """
+    parts, groups = min(manifest.key_groups, _FILES_PER_TABLE), manifest.key_groups
+    new = SavepointHome.of(home.root.parent, f"{home.id}{_ANEW}")
+    if read_manifest(new) is not None:
+        return new.id
+    if not count_erased_in_savepoint(spark, home, manifest, erased):
+        return None
+    with few_blobs_at_a_time(spark):
+        logs = whole_logs(read_saved_logs(spark, home, groups), parts)
+        remove_tree(new.root)
+        write_data_record(new.begun, UseMark.now("erasure"))
+        rules = rules_of(read_saved_spec(home, manifest))
+        kept = whole_logs(drop_erased_from_logs(logs, erased), parts)
+        _write(new, GROUP_LOGS, number_groups(count_logs(kept, rules), groups).coalesce(parts), compression="none")
+        if has_table(manifest, OPEN_EVENTS):
+            _write(new, OPEN_EVENTS, drop_erased_events(savepoint_table(spark, home, OPEN_EVENTS), erased))
+    timeouts = {
+        client: ms for client, ms in saved_timeouts(spark, home, manifest).items() if not erased.names(CLIENT, client)
+    }
+    _write_pairs(spark, new, TIMEOUTS, timeouts.items())
+    _write(new, SEEN_FILES, savepoint_table(spark, home, SEEN_FILES).coalesce(1))
+    seen = 0 if manifest.counts is None else manifest.counts.seen_files
+    counts, due = sum_counts(savepoint_table(spark, new, GROUP_LOGS), len(timeouts), seen)
+    files = tuple(data_files(new))
+    write_manifest(new, replace(manifest, id=new.id, counts=counts, earliest_due_ms=due, files=files))
+    return new.id
+
+
+def _write_pairs(spark: SparkSession, home: SavepointHome, part: str, pairs: Iterable[tuple[str, int]]) -> None:
+    """Write a small table: clients with their timeouts, or files that count as read with the times of their change."""
+    rows = [dict(zip(_PAIRS[part], pair, strict=True)) for pair in pairs]
+    shape = pa.schema([*zip(_PAIRS[part], (pa.string(), pa.int64()), strict=True)])
+    _write(home, part, spark.createDataFrame(pa.Table.from_pylist(rows, shape)).coalesce(1))
+
+
+def _write(home: SavepointHome, part: str, frame: DataFrame, compression: str = "snappy") -> None:
+    writer = frame.write.format("delta").mode("errorifexists").options(**_READ_WHOLE, compression=compression)
+    writer.save(uri_of(home.part(part)))
