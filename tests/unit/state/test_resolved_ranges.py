@@ -149,14 +149,8 @@ def test_records_are_those_between_the_savepoint_and_the_end_of_the_partition() 
 @pytest.mark.parametrize(
     ("wanted", "allowed"),
     [
-        (
-            Records("clicks", 0, 100, 200),
-            "clicks:0:120-500 or a part of it: only these are read again",
-        ),
-        (
-            Records("clicks", 0, 400, 501),
-            "clicks:0:120-500 or a part of it: only these are read again",
-        ),
+        (Records("clicks", 0, 100, 200), "clicks:0:120-500 or a part of it: only these are read again"),
+        (Records("clicks", 0, 400, 501), "clicks:0:120-500 or a part of it: only these are read again"),
         (Records("clicks", 2, 0, 1), "a partition of the source: clicks:0, clicks:1, clicks:10"),
         (Records("views", 0, 0, 1), "a partition of the source: clicks:0, clicks:1, clicks:10"),
     ],

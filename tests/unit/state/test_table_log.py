@@ -117,10 +117,7 @@ def test_checksums_never_change_the_answer(
     assert read_table_log(table) == TableLog(len(commits) - 1, newest)
 
 
-@pytest.mark.parametrize(
-    ("batch", "version"),
-    [(9, 6), (5, 6), (4, 4), (3, 4), (2, 4), (1, 1), (0, 1)],
-)
+@pytest.mark.parametrize(("batch", "version"), [(9, 6), (5, 6), (4, 4), (3, 4), (2, 4), (1, 1), (0, 1)])
 def test_the_version_after_a_batch_is_the_last_without_later_batches(tmp_path: Path, batch: int, version: int) -> None:
     write(tmp_path, None, (OTHERS, 40), (OURS, 2), None, None, (OURS, 5), None)
     assert version_with_batch(tmp_path, OURS, batch) == version

@@ -38,9 +38,6 @@ def home(tmp_path: Path) -> SavepointHome:
 def test_it_comes_back_as_it_was(home: SavepointHome) -> None:
     assert read_manifest(home) == manifest_of("a")
     assert read_manifest(SavepointHome.of(home.root.parent, "b")) is None
-
-
-def test_the_ids_of_topics_come_back(home: SavepointHome) -> None:
     known = replace(manifest_of("a"), source_ids={"clicks": "A"})
     write_manifest(home, known)
     assert read_manifest(home) == known

@@ -1,7 +1,6 @@
 """Which streams are due for a savepoint, and which of the scheduled ones go again."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -28,13 +27,6 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 NOW = 100 * DAY
 LINEAGE = manifest_of("s1").lineage
-
-
-@pytest.fixture
-def stream(tmp_path: Path) -> StreamHome:
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
-    return home
 
 
 def made(ago: int) -> Manifest:
@@ -66,29 +58,29 @@ def commit(home: StreamHome, lineage: str, batch_id: int) -> None:
     opened(log / str(batch_id)).write_text('v2\n{"nextBatchWatermarkMs":0}')
 
 
-def test_only_a_batch_that_can_be_gone_on_from_is_saved(stream: StreamHome) -> None:
-    assert newest_reached(stream) is None
-    lineage = start_lineage(stream)
-    assert newest_reached(stream) is None
-    commit(stream, lineage, 3)
-    assert newest_reached(stream) == NewestBatch(lineage, 3)
-    begin_drain(stream, lineage)
-    assert newest_reached(stream) is None
+def test_only_a_batch_that_can_be_gone_on_from_is_saved(home: StreamHome) -> None:
+    assert newest_reached(home) is None
+    lineage = start_lineage(home)
+    assert newest_reached(home) is None
+    commit(home, lineage, 3)
+    assert newest_reached(home) == NewestBatch(lineage, 3)
+    begin_drain(home, lineage)
+    assert newest_reached(home) is None
 
 
-def test_only_the_newest_complete_canonical_one_counts(stream: StreamHome, reviewed: Reviewed) -> None:
+def test_only_the_newest_complete_canonical_one_counts(home: StreamHome, reviewed: Reviewed) -> None:
     now = epoch_ms()
-    commit(stream, start_lineage(stream), 8)
-    fabricate(stream.savepoints, "s2", made_at=now - HOUR // 2)
-    fabricate(stream.savepoints, "s3", made_at=now - HOUR)
-    begin(stream.savepoints, "s4", by_the_dead=True)
-    native = fabricate(stream.savepoints, "s6")
+    commit(home, start_lineage(home), 8)
+    fabricate(home.savepoints, "s2", made_at=now - HOUR // 2)
+    fabricate(home.savepoints, "s3", made_at=now - HOUR)
+    begin(home.savepoints, "s4", by_the_dead=True)
+    native = fabricate(home.savepoints, "s6")
     write_manifest(native, replace(manifest_of("s6", made_at=now), kind=SavepointKind.NATIVE))
-    assert judge_stream(stream, HOUR // 2, now).due
-    assert judge_stream(stream, HOUR, now).because == "s2 was made 30 m ago"
-    assert judge_stream(stream, HOUR // 2, now, native=True).because == "s6 was made 0 ms ago"
-    begin(stream.savepoints, "s5")
-    reviewed(judge_stream(stream, HOUR // 2, now).because)
+    assert judge_stream(home, HOUR // 2, now).due
+    assert judge_stream(home, HOUR, now).because == "s2 was made 30 m ago"
+    assert judge_stream(home, HOUR // 2, now, native=True).because == "s6 was made 0 ms ago"
+    begin(home.savepoints, "s5")
+    reviewed(judge_stream(home, HOUR // 2, now).because)
 
 
 def scheduled(home: StreamHome, savepoint: str, age: int) -> SavepointHome:
@@ -97,23 +89,23 @@ def scheduled(home: StreamHome, savepoint: str, age: int) -> SavepointHome:
     return found
 
 
-def test_what_people_made_is_never_removed_by_a_schedule(stream: StreamHome) -> None:
+def test_what_people_made_is_never_removed_by_a_schedule(home: StreamHome) -> None:
     for number in range(1, 6):
-        scheduled(stream, f"s{number}", age=(10 - number) * DAY)
-    fabricate(stream.savepoints, "of_a_person", made_at=1)
+        scheduled(home, f"s{number}", age=(10 - number) * DAY)
+    fabricate(home.savepoints, "of_a_person", made_at=1)
     wanted = Savepoints.model_validate({"every": "1 hour", "keep": "7 days", "at_least": 1})
-    found, verdicts = plan_for_scheduled(stream, wanted, epoch_ms())
+    found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
     assert {each.id: verdict.goes for each, verdict in zip(found, verdicts, strict=True)} == {
         "s1": True, "s2": True, "s3": True, "s4": False, "s5": False,
     }  # fmt: skip
     few = Savepoints.model_validate({"every": "1 hour", "keep": "1 hour"})
-    assert [verdict.id for verdict in plan_for_scheduled(stream, few, epoch_ms())[1] if verdict.goes] == ["s1", "s2"]
+    assert [verdict.id for verdict in plan_for_scheduled(home, few, epoch_ms())[1] if verdict.goes] == ["s1", "s2"]
 
 
-def test_one_of_another_lineage_that_is_newer_is_not_taken_for_the_newest_batch(stream: StreamHome) -> None:
-    lineage = start_lineage(stream)
-    commit(stream, lineage, 7)
-    home = fabricate(stream.savepoints, "s1", made_at=epoch_ms() - HOUR)
-    assert judge_stream(stream, HOUR, epoch_ms()).due
-    write_manifest(home, replace(manifest_of("s1", made_at=1), lineage=lineage))
-    assert not judge_stream(stream, HOUR, epoch_ms()).due
+def test_one_of_another_lineage_that_is_newer_is_not_taken_for_the_newest_batch(home: StreamHome) -> None:
+    lineage = start_lineage(home)
+    commit(home, lineage, 7)
+    saved = fabricate(home.savepoints, "s1", made_at=epoch_ms() - HOUR)
+    assert judge_stream(home, HOUR, epoch_ms()).due
+    write_manifest(saved, replace(manifest_of("s1", made_at=1), lineage=lineage))
+    assert not judge_stream(home, HOUR, epoch_ms()).due
