@@ -70,14 +70,8 @@ class Decision(DigestOfDecided):
 
     def covered(self) -> dict[str, Any]:
         """Return the fields of ``covers``, and the terms of the canary."""
-        values, skipped = asdict(self), self.not_covered
-        terms = USUAL if "canary" in skipped else getattr(self, "canary", USUAL)
-        return {**{name: values[name] for name in self.covers if name not in skipped}, **digest_terms(terms)}
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        """Fields that say nothing here, so that the digest does not cover them: of ``covers``, or the canary."""
-        return ()
+        values = asdict(self)
+        return {**{name: values[name] for name in self.covers}, **digest_terms(getattr(self, "canary", USUAL))}
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision for programs."""

@@ -235,16 +235,13 @@ class RestorePlan(Decision):
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers, with what differs from the savepoint, if anything may."""
         decided = self.covered()
+        if not self.excluded_ranges:
+            del decided["excluded_ranges"]
         if self.by_file or self.differences:
             differing = decided_differences(self.differences)
             decided |= {"by_file": self.by_file, "differences": differing, "accepted": self.accepted}
             decided |= {"migrations": self.migrations} if self.migrations else {}
         return decided
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        """The excluded ranges if there are none."""
-        return () if self.excluded_ranges else ("excluded_ranges",)
 
     @property
     def days(self) -> tuple[str, ...]:

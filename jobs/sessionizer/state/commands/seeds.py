@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from sessionizer.control.execution import Step
 from sessionizer.counts import count_text
@@ -117,9 +117,9 @@ class SeedPlan(Decision):
         return self.live_from != BEGINNING
 
     @property
-    def not_covered(self) -> tuple[str, ...]:
-        """The canary if there is no lineage before to be compared with."""
-        return () if self.leaves else ("canary",)
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers, without the canary if there is no lineage before to be compared with."""
+        return (self if self.leaves else replace(self, canary=USUAL)).covered()
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
