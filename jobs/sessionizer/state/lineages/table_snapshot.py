@@ -117,10 +117,7 @@ def read_snapshot(table: DataPath, version: int | None = None) -> TableSnapshot 
     if newest is None or newest != wanted or commits != [*range(first, newest + 1)]:
         gone = f"its log does not have version {wanted} any more"
         raise SparkNeeded(gone) if version is None else VersionGone(gone)
-    found = _Replay()
-    for part in parts:
-        found.take(_actions_of(table / DELTA_LOG / part))
-    return TableSnapshot(table, tuple(found.data_files(table)), found.transactions)
+    return _replay(table, parts)
 
 
 def read_table_id(table: DataPath) -> str | None:
@@ -147,32 +144,24 @@ def parts_that_tell(names: Iterable[str]) -> list[str]:
     return told + [name for version, name in commits.items() if version > newest]
 
 
-class _Replay:
-    """The actions of a log, in order. Raises SparkNeeded for a table beyond the protocol's plain form."""
-
-    def __init__(self) -> None:
-        self._added: dict[str, Mapping[str, Any]] = {}
-        self.transactions: dict[str, int] = {}
-
-    def take(self, actions: Sequence[Mapping[str, Any]]) -> None:
-        """Take the actions of one commit or checkpoint. A file may be removed and added by the same commit."""
-        for action in actions:
-            if removed := action.get("remove"):
-                self._added.pop(removed["path"], None)
-        self._added |= {added["path"]: added for added in list_added_files(actions)}
-        self.transactions |= read_transactions(actions)
-        for metadata in filter(None, (action.get("metaData") for action in actions)):
+def _replay(table: DataPath, parts: Iterable[str]) -> TableSnapshot:
+    """Replay the ``parts`` of a log. Raises SparkNeeded for a table beyond the protocol's plain form."""
+    added, transactions = dict[str, Mapping[str, Any]](), dict[str, int]()
+    for part in parts:
+        actions = _actions_of(table / DELTA_LOG / part)
+        for action in actions:  # a file may be removed and added by the same commit
+            added.pop((action.get("remove") or {}).get("path", ""), None)
+            metadata = action.get("metaData") or {}
             mapping = dict(metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
             if metadata.get("partitionColumns") or mapping != "none":
                 raise SparkNeeded("a table with partitions or renamed columns")
-
-    def data_files(self, table: DataPath) -> Iterator[TableFile]:
-        """Yield the files that are left. Raises SparkNeeded if some of the rows of one are deleted."""
-        for path, added in self._added.items():
-            if added.get("deletionVector"):
-                raise SparkNeeded("deletion vectors")
-            place, stats = unquote(path), json.loads(added.get("stats") or "{}")
-            yield TableFile(folder_at(place) if is_uri(place) else table / place, stats)
+        added |= {each["path"]: each for each in list_added_files(actions)}
+        transactions |= read_transactions(actions)
+    if any(each.get("deletionVector") for each in added.values()):
+        raise SparkNeeded("deletion vectors")
+    files = [(unquote(path), json.loads(each.get("stats") or "{}")) for path, each in added.items()]
+    found = (TableFile(folder_at(place) if is_uri(place) else table / place, stats) for place, stats in files)
+    return TableSnapshot(table, tuple(found), transactions)
 
 
 def _actions_of(file: DataPath) -> list[dict[str, Any]]:
