@@ -6,7 +6,6 @@ them in a replay.
 
 import json
 from dataclasses import dataclass
-from itertools import pairwise
 
 from sessionizer.checkpoint.files import files_between
 from sessionizer.checkpoint.log_entries import (
@@ -38,14 +37,10 @@ class CheckpointLog:
 
     def begun(self) -> list[MicroBatch]:
         """The micro-batches whose offsets are written down, oldest first."""
-        planned = [
-            read_planned_batch(self.location, batch_id) for batch_id in sorted(list_begun_batches(self.location))
-        ]
-        return [
-            MicroBatch(now.batch_id, now.at_ms, self._files(before, now))
-            for before, now in pairwise([None, *planned])
-            if now is not None
-        ]
+        ids = sorted(list_begun_batches(self.location))
+        planned = [read_planned_batch(self.location, batch_id) for batch_id in ids]
+        steps = zip([None, *planned], planned, strict=False)
+        return [MicroBatch(now.batch_id, now.at_ms, self._files(before, now)) for before, now in steps]
 
     def committed(self) -> list[MicroBatch]:
         commits = list_committed_batches(self.location)

@@ -96,10 +96,7 @@ class _Reading:
     def _event(self, text: str) -> Event:
         head, _, rest = text.partition("[")
         event_id, _, at = head.partition("@")
-        facts: dict[str, str] = {}
-        for part in filter(None, rest.rstrip("]").split(", ")):
-            name, _, value = part.partition(" ")
-            facts[name] = value
+        facts = dict(map(_pair, filter(None, rest.rstrip("]").split(", "))))
         payload = (facts.get("action"), int(facts["amount"]) if "amount" in facts else None)
         event = Event(
             key=facts.get("key", KEY),

@@ -1,7 +1,6 @@
 """A stream under supervision whose news go to a notifier: what is looked at until people are told, and what of."""
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
-from sessionizer.fleet.finding import HealthWord
+from sessionizer.fleet.finding import HealthWord, StreamHealth
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.local import Launcher, LocalLauncher
@@ -26,6 +25,7 @@ from support.places import REPOSITORY
 from support.processes.driver_process import QUICK_JVM
 from support.processes.fabricated_platform import Platform
 from support.processes.file_notifier import settle_until, told
+from support.processes.ports import eventually
 from support.streams.stage import Stage
 
 
@@ -106,14 +106,12 @@ class WatchedStream:
     def check_word(self, name: str) -> None:
         """Streams page, `status` and metrics say this word within ten seconds, and what to do."""
         word, rules = WORDS_OF_THEIR_OWN.get(name) or WORDS[CAUSES[name].verdict]
-        deadline = time.monotonic() + 10
-        while True:
-            health = find_view(self.home.platform, self.streams, self.home.name).health
-            if health.word is word and health.rule in rules:
-                break
-            assert time.monotonic() < deadline, health
-            time.sleep(0.2)
-        assert health.word is not HealthWord.DOWN or CAUSES[name].for_good or health.findings[0].what_to_do
+
+        def health() -> StreamHealth:
+            return find_view(self.home.platform, self.streams, self.home.name).health
+
+        eventually(lambda: (now := health()).word is word and now.rule in rules, 10, health)
+        assert word is not HealthWord.DOWN or CAUSES[name].for_good or health().findings[0].what_to_do
 
     def check_status(self, name: str, *, says: str | None = None) -> None:
         """The command line says the same; or ``says``, where it knows more."""
