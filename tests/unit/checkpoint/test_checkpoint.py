@@ -215,17 +215,13 @@ def test_a_copied_list_of_files_ends_where_it_should(tmp_path: Path, until: int)
     for offset in range(9):
         (log / str(offset)).unlink()
     copy_list_of_files(tmp_path / "whole", EVENTS, until, tmp_path / "copy")
-    write_copied_offsets(tmp_path / "copy", until)
+    (tmp_path / "copy" / "offsets").mkdir()
+    write_offsets(tmp_path / "copy", 0, {EVENTS: {"logOffset": until}})
     assert read_last_offset(tmp_path / "copy", EVENTS) == until
     expected = [f"file:///feed/{offset}.json" for offset in range(until + 1)]
     assert list_files_until(tmp_path / "copy", 0, EVENTS) == expected
     assert [file.uri for file in read_seen_files(tmp_path / "copy", 0)] == expected
     assert [file.changed_at for file in read_seen_files(tmp_path / "whole", 0)] == list(range(until + 1))
-
-
-def write_copied_offsets(checkpoint: Path, until: int) -> None:
-    (checkpoint / "offsets").mkdir()
-    write_offsets(checkpoint, 0, {EVENTS: {"logOffset": until}})
 
 
 def test_nothing_read_is_nothing_copied(tmp_path: Path) -> None:
@@ -269,9 +265,7 @@ def checkpoint(tmp_path: Path) -> Path:
     (partition / "SSTs" / SHARED).write_text("shared")
     (partition / "SSTs" / SHARED.replace("8", "9")).write_text("of another snapshot")
     for batch in range(BATCHES):
-        (root / "offsets" / str(batch)).write_text(
-            'v1\n{"batchWatermarkMs":1,"batchTimestampMs":2,"conf":{}}\n{"a":1}\n-'
-        )
+        (root / "offsets" / str(batch)).write_text(OFFSETS)
         ids = json.dumps({"nextBatchWatermarkMs": 1, "stateUniqueIds": {"0": [[f"id{batch + 1}"]]}})
         (root / "commits" / str(batch)).write_text(f"v2\n{ids}")
         (partition / f"{batch + 1}_id{batch + 1}.changelog").write_text("changes")

@@ -218,11 +218,12 @@ def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecor
 
 
 def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
-    found = find_change_in_place(home, lineage)
-    health = HEALTH_FILE.of(home).read()
-    if found is None or (health is not None and health.worked_at > found[0].step_at):
+    if (found := find_change_in_place(home, lineage)) is None:
         return None
-    return UnstartedLineage(home.name, lineage, savepoint=found[1])
+    change, savepoint = found
+    health = HEALTH_FILE.of(home).read()
+    is_at_work = health is not None and health.worked_at > change.step_at
+    return None if is_at_work else UnstartedLineage(home.name, lineage, savepoint=savepoint)
 
 
 def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:
