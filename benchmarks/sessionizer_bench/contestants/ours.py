@@ -107,7 +107,7 @@ def start(spark: SparkSession, race: Race, *, change_feed: bool = False) -> tupl
             spark.sql(f"ALTER TABLE delta.`{locations[shape.name]}` {feed}")
     diary, rehearsal = Diary(), Rehearsal(spark, race.folder / "rehearsal")
     sinks = TimedSinks(
-        "benchmark", locations, payload, GuardedAggregates.none(), spec.sink.keep_events, lambda: None, diary=diary
+        "benchmark", locations, payload, GuardedAggregates({}, {}), spec.sink.keep_events, lambda: None, diary=diary
     )
 
     def write(emitted: DataFrame, batch_id: int) -> None:

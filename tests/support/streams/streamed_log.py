@@ -302,7 +302,7 @@ class _Streaming:
 
     def _take(self, emitted: DataFrame, batch_id: int, payload: Payload) -> None:
         """Runs inside the batch: the next one starts after it, and finds both sources complete."""
-        sinks = _MemorySinks("lineage", {}, payload, GuardedAggregates.none(), keep_events=True, permit=lambda: None)
+        sinks = _MemorySinks("lineage", {}, payload, GuardedAggregates({}, {}), keep_events=True, permit=lambda: None)
         counts = sinks.write(emitted, batch_id)
         self._emitted[batch_id].append(Emitted(sinks.written, counts[rows.REPEATED]))
         if not self._feed.exhausted and self._pace is Pace.AT_ONCE and self._all_in(self._checkpoint.begun()):

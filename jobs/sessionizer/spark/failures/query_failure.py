@@ -4,7 +4,8 @@ Decided by the text of Spark's exception.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from delta.exceptions import (
@@ -33,13 +34,10 @@ CAUSE_OF_CLASS: Final = {name: cause for cause in QUERY_CAUSES for name in cause
 _CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
 _NAMED_CAUSE: Final = re.compile(r"\[FAILED_READ_FILE.*")
-_WITHOUT_WHY: Final = "NO_HINT]"
 _BELOW: Final = re.compile(r"^Caused by: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
 """Each cause of a Java stack, with its class and its first line."""
 _OTHER_HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: (.*)\n\s*Schema: (.*)\n")
 _HEADER_LENGTH: Final = re.compile(r"Header length: (\d+), schema size: (\d+)")
-_DETAIL_LIMIT = 2_000
-_TRACEBACK: Final = "Traceback (most recent call last):"
 _THROWN: Final = re.compile(r"(?:[\w.$]+(?:Exception|Error)|Caused by): ")
 """Name of a thrown class. Its message follows."""
 
@@ -52,11 +50,8 @@ def classify_failure(
         return error
     text = f"{type(error).__name__}: {error}"
     whole = f"{text}\n{whole_text(error)}"
-    cause = _BY_NAME[UNKNOWN]
-    for each in QUERY_CAUSES:
-        if any(sign in (whole if each.deep else text) for sign in each.signs):
-            cause = each
-            break
+    seen = (each for each in QUERY_CAUSES if any(sign in (whole if each.deep else text) for sign in each.signs))
+    cause = next(seen, _BY_NAME[UNKNOWN])
     if cause.is_general:
         cause = next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), cause)
     words = out_of_memory() if cause.may_be_memory else None
@@ -67,7 +62,7 @@ def classify_failure(
     elif (line := _telling_line(whole if cause.deep else text, cause.texts)) is not None:
         text = f"{line}\n{text}"
     kind = QueryFailed if cause.verdict is RetryEffect.TERMINAL or cause.name == LEASE_LOST else QueryInterrupted
-    return kind(stream, cause.name, redact_and_cut(text, _DETAIL_LIMIT))
+    return kind(stream, cause.name, redact_and_cut(text, 2_000))
 
 
 def store_failure(
@@ -77,15 +72,11 @@ def store_failure(
     found = classify_failure("", error)
     if not isinstance(found, QueryFailed | QueryInterrupted):
         return UnwritablePath(location, purpose, detail)
-    match found.cause:
-        case "python_worker_late" | "store_jars_missing":
-            return found
-        case "disk_full":
-            return DiskFull(location, purpose, detail)
-        case "unreachable":
-            return StoreUnreachable(location, purpose, detail)
-        case _:
-            return UnwritablePath(location, purpose, detail)
+    if found.cause in {"python_worker_late", "store_jars_missing"}:
+        return found
+    if found.cause == "disk_full":
+        return DiskFull(location, purpose, detail)
+    return (StoreUnreachable if found.cause == "unreachable" else UnwritablePath)(location, purpose, detail)
 
 
 def _telling_line(text: str, known: tuple[str, ...]) -> str | None:
@@ -100,7 +91,7 @@ def _telling_line(text: str, known: tuple[str, ...]) -> str | None:
     # an indented line is a place in a program
     said = [line for line in others if line and not line[0].isspace()]
     found = next((_cut_before_sign(line, sign) for line in said for sign in known if sign in line), None)
-    return found or (said[0] if said and first.endswith(_TRACEBACK) else None)
+    return found or (said[0] if said and first.endswith("Traceback (most recent call last):") else None)
 
 
 def _cut_before_sign(line: str, sign: str) -> str:
@@ -112,20 +103,13 @@ def _cut_before_sign(line: str, sign: str) -> str:
 
 def whole_text(error: BaseException) -> str:
     """Return the messages of an error and its causes, and the stack of each that Java has."""
-    return "\n".join(_causes(error))
-
-
-def _causes(error: BaseException) -> Iterator[str]:
-    """Yield the causes of an error, each once: Python's, and the Java stack, which names Java's.
-
-    Two errors are each other's cause if one was handled while the other was, and then raised again.
-    """
     seen: list[BaseException] = []
     cause: BaseException | None = error
+    # two errors are each other's cause if one was handled while the other was, and then raised again
     while cause is not None and not any(cause is each for each in seen):
-        yield str(getattr(cause, "_stackTrace", None) or cause)
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
+    return "\n".join(str(getattr(each, "_stackTrace", None) or each) for each in seen)
 
 
 def columns_changed(error: Exception) -> str | None:
@@ -140,11 +124,10 @@ def cause_in_one_line(said: str) -> str | None:
         return other_header(other[1].split(", "), other[2].split(", "))
     if length := _HEADER_LENGTH.search(said):
         return other_length(int(length[1]), int(length[2]))
-    named = _NAMED_CAUSE.search(said)
-    if named is None:
+    if (named := _NAMED_CAUSE.search(said)) is None:
         return None
     # a class that says why is enough, the other has only the name of the file
-    thrown = _BELOW.findall(said, named.end()) if _WITHOUT_WHY in named[0] else []
+    thrown = _BELOW.findall(said, named.end()) if "NO_HINT]" in named[0] else []
     below = [message.strip() or name.rpartition(".")[2] for name, message in thrown]
     return ": ".join(dict.fromkeys(below)) or named[0].strip()
 
@@ -187,22 +170,19 @@ def is_worker_late(error: Exception) -> bool:
 
 def retry_late_worker(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
     """Return the result of the idempotent ``work``, done again if a Python worker was late, ``TRIES`` times."""
-    for left in reversed(range(TRIES)):
+    for _ in range(TRIES - 1):
         try:
             return work()
         except Exception as error:
-            if not left or not is_worker_late(error):
+            if not is_worker_late(error):
                 raise
             say("a Python worker did not come up in time, because the machine is busy: trying again")
-    raise AssertionError  # the last try returns or raises
+    return work()
 
 
 def retry_conflicts(change: Callable[[], Result], tries: int = CONFLICT_TRIES) -> Result:
     """Return the result of the idempotent ``change``, retried while others replace the same files of the table."""
-    for left in reversed(range(tries)):
-        try:
+    for _ in range(tries - 1):
+        with suppress(*CONFLICTS):
             return change()
-        except CONFLICTS:
-            if not left:
-                raise
-    raise AssertionError  # the last try returns or raises
+    return change()

@@ -33,8 +33,6 @@ from sessionizer.state.commands.seeds import CHECKPOINT, DATABASE, PASSWORD, SOU
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 
-_ROWS_AT_A_TIME: Final = "10000"
-
 
 @dataclass(frozen=True, slots=True)
 class JdbcTable:
@@ -47,7 +45,7 @@ class JdbcTable:
 
 def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
     """Read the rows as they are now. Raises SourceUnreachable if the database does not answer."""
-    options = {"url": table.url, "dbtable": table.table, "fetchsize": _ROWS_AT_A_TIME}
+    options = {"url": table.url, "dbtable": table.table, "fetchsize": "10000"}
     if table.user is not None:
         options |= {"user": table.user, "password": os.environ.get(PASSWORD, "")}
     try:
@@ -72,8 +70,7 @@ def state_at(given: str, part: str | None, field: str) -> tuple[HistoryPlace, St
     found = inspect(folder)
     if found is None or found.checkpoint.committed is None:
         raise InvalidSpec(field, given, f"{CHECKPOINT} and the checkpoint of a query with a committed batch")
-    name, options = _part(found, part)
-    batch = found.checkpoint.committed
+    (name, options), batch = _part(found, part), found.checkpoint.committed
     rows = StateRows(uri_of(folder), batch, found.checkpoint.state_format, tuple(options.items()))
     return HistoryPlace("checkpoint", uri_of(folder), f"{name} after batch {batch}"), rows
 
@@ -171,16 +168,14 @@ def _stored_at(
         raise InvalidSpec("--table", table, f"Omit it, because the history is no database ({DATABASE}…)")
     if given == SOURCE:
         return HistoryPlace(SOURCE, source.format), source
-    found = find_in_folder(folder_at(given, FIELD), source, FIELD)
-    if found is None:
+    if (found := find_in_folder(folder_at(given, FIELD), source, FIELD)) is None:
         raise InvalidSpec(FIELD, given, f"a folder of files, a Delta table, or {SOURCE!r}")
     return found
 
 
 def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[HistoryPlace, Source] | None:
     """Return the history in ``folder`` and its reader, None without a file. Raises InvalidSpec, StoreUnreachable."""
-    newest = newest_version(folder)
-    if newest is not None:
+    if (newest := newest_version(folder)) is not None:
         table = DeltaSource(format="delta", path=uri_of(folder))
         as_it_is = table.model_copy(update={"options": {"versionAsOf": str(newest)}})
         return HistoryPlace("delta", uri_of(folder), f"version {newest}"), as_it_is
@@ -214,9 +209,8 @@ def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
                 # in parentheses it can be nothing but a query
                 return spark.sql(f"select * from ({query})")  # noqa: S608  the user who types it may read this
             except PySparkException as error:
-                raise InvalidSpec(
-                    "--query", query, f"a query of {VIEW} that Spark can run ({java_message(error)})"
-                ) from error
+                allowed = f"a query of {VIEW} that Spark can run ({java_message(error)})"
+                raise InvalidSpec("--query", query, allowed) from error
         case JdbcTable():
             return read_jdbc(spark, source)
         case StateRows():
@@ -249,15 +243,12 @@ def read_to_now(
 
 def _files(source: Source, folder: str, names: Iterable[str], field: str) -> FilesSource:
     """Describe the files in the encoding of the stream's source, or as Parquet if their names say so."""
-    given = source if isinstance(source, FilesSource) else None
     encoding = "parquet" if any(name.endswith(".parquet") for name in names) else getattr(source, "encoding", "parquet")
     if encoding == "text":
         return FilesSource(format="files", path=folder, encoding="text")
-    columns = getattr(source, "columns", None)
-    if columns is None:
-        raise InvalidSpec(
-            field, folder, f"a Delta table, because a source of format {source.format} does not say which columns"
-        )
-    options = given.options if given is not None and given.encoding == encoding else {}
+    if (columns := getattr(source, "columns", None)) is None:
+        allowed = f"a Delta table, because a source of format {source.format} does not say which columns"
+        raise InvalidSpec(field, folder, allowed)
+    options = source.options if isinstance(source, FilesSource) and source.encoding == encoding else {}
     found = {"format": "files", "path": folder, "encoding": encoding, "columns": columns, "options": options}
     return FilesSource.model_validate(found)

@@ -7,6 +7,7 @@ one Python worker, as a key group is.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -72,10 +73,8 @@ class FirstBatch:
         ``events``: their approximate number.
         """
         columns = schema.event_schema(guarded.payload_fields, self.rules.clock).names
-        shares = max(1, -(-events // EVENTS_PER_SHARE))
-        numbered = guarded.rows.where(F.col(REASON).isNull()).select(
-            *columns, group_of(F.col(schema.KEY), shares).alias(_SHARE)
-        )
+        share = group_of(F.col(schema.KEY), max(1, -(-events // EVENTS_PER_SHARE))).alias(_SHARE)
+        numbered = guarded.rows.where(F.col(REASON).isNull()).select(*columns, share)
 
         def take(share: pa.Table) -> pa.Table:
             return self.take(share.drop_columns([_SHARE]).replace_schema_metadata(None))
@@ -97,25 +96,18 @@ class FirstBatch:
             output.step(GroupChanges(NO_PLAN, merged=merged))
             output.row(rows.OPEN_SESSIONS, merged.open.sessions)
             kept = schema.event_schema(self.kept, self.rules.clock)
-            for table in merged.open_events:
-                for piece in pieces(table):
-                    output.table(rows.OPEN_EVENTS, read_typed_rows([piece], 0, kept))
+            for piece in chain.from_iterable(map(pieces, merged.open_events)):
+                output.table(rows.OPEN_EVENTS, read_typed_rows([piece], 0, kept))
         return tabulate_output(output)
 
 
 def look(guarded: Guarded) -> SourceFigures:
     """Count guarded rows in one read of all of them."""
-    of_reason = guarded.rows.groupBy(REASON).agg(
-        F.count("*").alias("rows"), F.max(F.unix_millis(EVENT_TIME)).alias("latest_ms")
-    )
-    found = {row[REASON]: row for row in of_reason.collect()}
-    events = found.pop(None, None)
-    refused = {reason: row["rows"] for reason, row in found.items()}
-    return (
-        SourceFigures(0, None, refused)
-        if events is None
-        else SourceFigures(events["rows"], events["latest_ms"], refused)
-    )
+    latest_ms = F.max(F.unix_millis(EVENT_TIME)).alias("latest_ms")
+    of_reason = guarded.rows.groupBy(REASON).agg(F.count("*").alias("rows"), latest_ms).collect()
+    found = {row[REASON]: (row["rows"], row["latest_ms"]) for row in of_reason}
+    events, latest = found.pop(None, (0, None))
+    return SourceFigures(events, latest, {reason: rows for reason, (rows, _) in found.items()})
 
 
 def _refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -156,15 +148,9 @@ class EventHistory:
         """Return the events of the sessions that are not final, payload last. ``timeout_ms`` is the one in force."""
         shape = canonical_schema(schema.event_schema(self.guarded.payload_fields, self.rules.clock))
         payload = [F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in self.guarded.payload.names]
-        return select_open_events(taken, shape).select(
-            schema.KEY,
-            schema.CLIENT,
-            F.timestamp_millis("clock_ms").alias(EVENT_TIME),
-            schema.EVENT_ID,
-            schema.CLOSES,
-            schema.TIMEOUT,
-            *([F.struct(*payload).alias(schema.PAYLOAD)] if payload else []),
-        )
+        at, own = F.timestamp_millis("clock_ms").alias(EVENT_TIME), (schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT)
+        brought = [F.struct(*payload).alias(schema.PAYLOAD)] if payload else []
+        return select_open_events(taken, shape).select(schema.KEY, schema.CLIENT, at, *own, *brought)
 
 
 def read_event_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> EventHistory:
@@ -176,8 +162,7 @@ def read_event_history(spark: SparkSession, spec: StreamSpec, folder: Path, plat
     if spec.rules.clock.needs_arrivals:
         allowed = "event_time or none, because a history has no arrival times"
         raise InvalidSpec("rules.time_mode", spec.rules.clock.value, allowed)
-    found = find_in_folder(folder, spec.source, "--input")
-    if found is None:
+    if (found := find_in_folder(folder, spec.source, "--input")) is None:
         raise InvalidSpec("--input", str(folder), "a folder of files, or a Delta table")
     guarded = read_history_rows(spark, spec, found[1], platform_home)
     types_of_measures(spark, spec, guarded)

@@ -11,7 +11,7 @@ transaction names the newest hour that the table has, so a run that is killed or
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from delta.tables import DeltaTable
@@ -30,6 +30,7 @@ from sessionizer.home.json_record import JsonObject
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import retry_conflicts
+from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import last_version, table_id
 from sessionizer.spark.sinks.table_shapes import HISTORY_FIGURES, sessions_daily_shape, stream_history_shape
@@ -37,7 +38,6 @@ from sessionizer.spark.sinks.tables import ensure_table
 
 TOTAL: Final = "total_"
 """Prefix of the columns that sum up a measure."""
-
 _NEED_REBUILD: Final = (
     # rows were taken back (a restore), the table was made anew, or its log no longer reaches back to the last run
     "DELTA_SOURCE_IGNORE_DELETE",
@@ -49,7 +49,6 @@ _NEED_REBUILD: Final = (
     # a compaction merged and deleted files that no report had read
     "FAILED_READ_FILE.FILE_NOT_EXIST",
 )
-_FILES_PER_BATCH: Final = "100000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,8 @@ class DailyReport:
             dates, rebuilt = self._follow(bookmark), True
         if rebuilt and not dates:  # a restore deleted all sessions, and no batch has replaced the days
             DeltaTable.forPath(self.spark, self.daily).delete(self._still_kept())
-        return RefreshedDays(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
+        rows = self.spark.read.format("delta").load(self.daily).where(_is_one_of(dates)).count() if dates else 0
+        return RefreshedDays(tuple(sorted(dates)), rows, rebuilt)
 
     def _follow(self, bookmark: DataPath) -> set[date]:
         """Compute every day anew that sessions came to since the bookmark, and return these days."""
@@ -103,7 +103,7 @@ class DailyReport:
             self._rewrite(dates, everything=batch_id == 0)
             touched.update(dates)
 
-        new = self.spark.readStream.format("delta").option("maxFilesPerTrigger", _FILES_PER_BATCH).load(self.sessions)
+        new = self.spark.readStream.format("delta").option("maxFilesPerTrigger", "100000").load(self.sessions)
         writer = new.select("date").writeStream.foreachBatch(rewrite).trigger(availableNow=True)
         writer.option("checkpointLocation", uri_of(bookmark)).start().awaitTermination()
         return touched
@@ -140,9 +140,6 @@ class DailyReport:
         columns = self._summarize_days(self.spark.read.format("delta").load(self.sessions)).schema
         return StructType([field for field in columns if field.name.startswith(TOTAL)])
 
-    def _rows_of(self, dates: set[date]) -> int:
-        return self.spark.read.format("delta").load(self.daily).where(_is_one_of(dates)).count() if dates else 0
-
 
 def _is_one_of(dates: Iterable[date]) -> Column:
     return F.col("date").isin(sorted(dates))
@@ -151,9 +148,6 @@ def _is_one_of(dates: Iterable[date]) -> Column:
 APPLICATION: Final = "stream_history"
 SETTLED_AFTER_MS: Final = 5 * MINUTE
 """Milliseconds after the end of an hour until its file is complete. A driver writes its figures every 15 seconds."""
-MINUTE_ROW: Final = "minute"
-_INSTANT: Final = pa.timestamp("us", tz="UTC")
-_TIMES: Final = frozenset({"at", "watermark"})
 
 
 def complete_hours(newest: int, now_ms: int) -> tuple[int, int]:
@@ -169,7 +163,7 @@ def minute_row(sample: Sample) -> JsonObject:
     split |= {f"ended_by_{reason}": sample.closed.get(reason, 0) for reason in CloseReason}
     figures = {name: split[name] if name in split else getattr(sample, name) for name in HISTORY_FIGURES}
     return {
-        **_begin(sample.at, MINUTE_ROW, sample.lineage, sample.batch_id),
+        **_begin(sample.at, "minute", sample.lineage, sample.batch_id),
         **figures,
         "watermark": _moment(sample.watermark_ms),
         "straggler": sample.straggler.partition(":")[0] if sample.straggler else None,
@@ -207,19 +201,7 @@ def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms:
     rows = [*map(minute_row, found.samples), *map(mark_row, found.marks)]
     if not rows:
         return 0
-    frame = spark.createDataFrame(_table(rows))
-    write_once(frame, location, Transaction(APPLICATION, end // HOUR - 1), lambda: None)
+    schema = pa.schema(arrow_fields(stream_history_shape().columns))
+    table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["at"]), schema=schema)
+    write_once(spark.createDataFrame(table), location, Transaction(APPLICATION, end // HOUR - 1), lambda: None)
     return len(rows)
-
-
-def _table(rows: list[JsonObject]) -> pa.Table:
-    schema = pa.schema([pa.field(column.name, _arrow_type(column.name)) for column in stream_history_shape().columns])
-    return pa.Table.from_pylist(sorted(rows, key=lambda row: row["at"]), schema=schema)
-
-
-def _arrow_type(name: str) -> Any:  # noqa: ANN401  as Arrow has it
-    if name in _TIMES:
-        return _INSTANT
-    if name == "date":
-        return pa.date32()
-    return pa.int64() if name in HISTORY_FIGURES or name == "batch_id" else pa.string()

@@ -1,5 +1,6 @@
 """A sample of rows: the columns that Spark infers, and what the first rows become under a spec."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -18,7 +19,7 @@ from sessionizer.home.data_files import files_below
 from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.spark.history.read import client_timeouts, history_of, rules_in_force
 from sessionizer.spark.ingest.file_source.files import literal
-from sessionizer.spark.ingest.file_source.lines import RAW
+from sessionizer.spark.ingest.file_source.lines import CORRUPT, RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
 from sessionizer.spark.ingest.source import kafka_options, read_source
 from sessionizer.spark.ingest.topics import topic_ids
@@ -31,7 +32,6 @@ SHOWN: Final = 10
 _SAMPLED: Final = 200
 _MANY: Final = 1_000
 """Number of files, more of which would take long to look at."""
-_CORRUPT: Final = "_corrupt_record"
 
 
 def sample_files(
@@ -41,7 +41,7 @@ def sample_files(
     reader = spark.read.option("basePath", literal(str(folder)))
     path = [literal(str(file)) for file in files]
     if form.encoding == "json":
-        rows = reader.json(path).drop(_CORRUPT)
+        rows = reader.json(path).drop(CORRUPT)
     elif form.encoding == "parquet":
         rows = reader.parquet(*path)
     else:
@@ -50,7 +50,9 @@ def sample_files(
         inferred = reader.options(**plain, inferSchema=True).csv(path).schema
         kinds = {field.name: _type_of_csv(field.dataType) for field in inferred}
         first = texts.limit(_SAMPLED).collect()
-        kinds |= {name: "string" for name in texts.columns if any(_loses_zeros(row[name]) for row in first)}
+        # a number would be another text than the one in the file, such as 007
+        zeros = re.compile(r"0\d+")
+        kinds |= {name: "string" for name in texts.columns if any(zeros.fullmatch(row[name] or "") for row in first)}
         rows = texts.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in kinds.items()))
     return sample_columns(rows), ddl_of(rows)
 
@@ -58,11 +60,6 @@ def sample_files(
 def _type_of_csv(kind: DataType) -> str:
     name = kind.simpleString()
     return "string" if name.startswith(("timestamp", "date", "time", "void")) else ddl(kind)
-
-
-def _loses_zeros(text: str | None) -> bool:
-    """Whether a number would be another text than the one in the file, such as ``007``."""
-    return text is not None and len(text) > 1 and text[0] == "0" and text.isdecimal()
 
 
 def ddl(kind: DataType) -> str:
@@ -81,8 +78,7 @@ def ddl(kind: DataType) -> str:
 
 def sample_columns(rows: DataFrame) -> list[SampleColumn]:
     """Return the columns of ``rows``, those in structs one by one, with their values in the first rows."""
-    first = rows.limit(_SAMPLED).collect()
-    return list(_columns(rows.schema, (), first))
+    return list(_columns(rows.schema, (), rows.limit(_SAMPLED).collect()))
 
 
 def _columns(kinds: StructType, path: tuple[str, ...], rows: Sequence[Row | None]) -> Iterator[SampleColumn]:
@@ -106,7 +102,7 @@ def sample_topic(spark: SparkSession, source: KafkaSource) -> tuple[list[SampleC
     if not values:
         allowed = "a topic with records, each a JSON object. For Avro, Protobuf and text: docs/sources.md"
         raise InvalidSpec("--topic", source.topic, allowed)
-    rows = spark.read.json(spark.sparkContext.parallelize(values)).drop(_CORRUPT)
+    rows = spark.read.json(spark.sparkContext.parallelize(values)).drop(CORRUPT)
     found = sample_columns(rows)
     if any(each.key for each in first):
         found.append(SampleColumn((KAFKA, "key"), "string", tuple(each.key for each in first)))

@@ -174,8 +174,7 @@ class HistoryReader:
         looked, kept = look(guarded), self._types(guarded)
         if looked.latest_ms is None:
             self._nothing()
-        timeouts = client_timeouts(self.spark, self.spec, self.platform_home)
-        rules = rules_in_force(self.spec, timeouts)
+        rules = rules_in_force(self.spec, client_timeouts(self.spark, self.spec, self.platform_home))
         asked = self.decision.until_ms
         watermark = looked.latest_ms - rules.watermark_delay_ms if asked is None else asked
         live = self.examined.guarded.payload_fields
@@ -233,10 +232,13 @@ class SeedRunner(SparkRunner[Seed]):
         """Make the plan with its current figures. Nothing is kept."""
         with tempfile.TemporaryDirectory(prefix="seed-plan-") as scratch:
             figures = self.reader.figures(Path(scratch))
-        decision = self.reader.decision
-        leaving = count_deleted_rows(self.reader, self.home) if decision.leaves is not None else {}
+        decision, leaving = self.reader.decision, Counter[str]()
+        if decision.leaves is not None:  # a start over deletes the rows of each table, in all folders
+            tables, changes = self.row_changes()
+            for each in count_changes(self.reader.spark, self.home.name, tables, changes):
+                leaving[each.table] += each.rows
         plan = self.command.plan(decision)
-        return replace(plan, decision=replace(decision, figures=figures, leaving=leaving))
+        return replace(plan, decision=replace(decision, figures=figures, leaving=dict(leaving)))
 
     def plan_again(self, record: OperationRecord) -> Plan[SeedPlan]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""
@@ -278,7 +280,9 @@ class SeedRunner(SparkRunner[Seed]):
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and all rows that the stream has written so far."""
-        return _tables_of(self.reader, self.home), deletion_of_all(origins_of(self.home))
+        origins = origins_of(self.home)
+        folders = (self.reader.spec.sink.path, *sink_folders(self.home, origins))
+        return streamed_tables(self.home, folders, {}), deletion_of_all(origins)
 
     def clean_up(self, operation: Operation) -> None:
         """Remove the new lineage of a failed try, and the kept results of the history once the seed is over."""
@@ -293,16 +297,3 @@ class SeedRunner(SparkRunner[Seed]):
             self.say("taking the history")
             self._history = reader.kept(self.home.seeds / operation.record.id, operation.permit)
         return self._history
-
-
-def count_deleted_rows(reader: HistoryReader, home: StreamHome) -> dict[str, int]:
-    """Count the rows of each table that a start over deletes, in all folders. Reads only."""
-    found = count_changes(reader.spark, home.name, _tables_of(reader, home), deletion_of_all(origins_of(home)))
-    counts = Counter[str]()
-    for each in found:
-        counts[each.table] += each.rows
-    return dict(counts)
-
-
-def _tables_of(reader: HistoryReader, home: StreamHome) -> list[StreamedTable]:
-    return streamed_tables(home, (reader.spec.sink.path, *sink_folders(home, origins_of(home))), {})

@@ -43,17 +43,16 @@ def normalize_type(found: T.DataType) -> T.DataType:
 
 def not_kept(found: T.DataType) -> T.DataType | None:
     """Return the part of ``found`` that Arrow or Delta has no column for, such as an interval, or None."""
-    if isinstance(found, T.StructType):
-        return _first_not_kept(*(field.dataType for field in found)) if len(found) else found
-    if isinstance(found, T.ArrayType):
-        return not_kept(found.elementType)
-    if isinstance(found, T.MapType):
-        return _first_not_kept(found.keyType, found.valueType)
-    return None if isinstance(found, _KEPT) else found
-
-
-def _first_not_kept(*parts: T.DataType) -> T.DataType | None:
-    return next((found for found in map(not_kept, parts) if found is not None), None)
+    match found:
+        case T.StructType() if len(found):
+            parts = [field.dataType for field in found]
+        case T.ArrayType():
+            parts = [found.elementType]
+        case T.MapType():
+            parts = [found.keyType, found.valueType]
+        case _:
+            return None if isinstance(found, _KEPT) else found
+    return next((part for part in map(not_kept, parts) if part is not None), None)
 
 
 _CHECKED: Final = "_checked"
@@ -71,9 +70,8 @@ def require_permitted(rows: DataFrame, field: str, sql: str, *, measure: bool = 
 def reads_clock(field: str, sql: str, error: ReadsClock) -> InvalidSpec:
     """Return the refusal of an expression that makes a moment of a text by the clock."""
     because = "because Spark reads a text such as 'now' or '10:00' by the clock"
-    return InvalidSpec(
-        field, sql, f"{SAME_EACH_TIME} {error.part}, {because}. Use try_to_timestamp of a column's text in a mapping"
-    )
+    allowed = f"{SAME_EACH_TIME} {error.part}, {because}. Use try_to_timestamp of a column's text in a mapping"
+    return InvalidSpec(field, sql, allowed)
 
 
 def check_type(rows: DataFrame, field: str, sql: str) -> T.DataType:
@@ -126,10 +124,6 @@ def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...]
     return found
 
 
-_DAYS: Final = ("date'0001-01-01'", "date'9999-12-31'")
-_INSTANTS: Final = ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'")
-
-
 def find_beyond_years(column: Column, kind: T.DataType) -> Column | None:
     """Find values of ``kind`` with a part outside of the years 1 to 9999. None for a kind without such parts."""
     return find_in_parts(column, kind, _beyond_years)
@@ -140,8 +134,7 @@ def find_in_parts(
 ) -> Column | None:
     """Find values of ``kind`` with a part for which ``find`` is true. None if it is None for every part."""
     if isinstance(kind, T.StructType):
-        fields = (find_in_parts(column.getField(field.name), field.dataType, find) for field in kind)
-        return _any(fields)
+        return _any(find_in_parts(column.getField(field.name), field.dataType, find) for field in kind)
     if isinstance(kind, T.ArrayType):
         return _find_in_elements(column, kind.elementType, find)
     if isinstance(kind, T.MapType):
@@ -152,14 +145,12 @@ def find_in_parts(
 
 def _beyond_years(column: Column, kind: T.DataType) -> Column | None:
     if isinstance(kind, T.DateType):
-        return _outside(column, _DAYS)
-    if isinstance(kind, T.TimestampType | T.TimestampNTZType):
-        return _outside(column.cast("timestamp"), _INSTANTS)
-    return None
-
-
-def _outside(column: Column, bounds: tuple[str, str]) -> Column:
-    first, last = map(F.expr, bounds)
+        first, last = F.expr("date'0001-01-01'"), F.expr("date'9999-12-31'")
+    elif isinstance(kind, T.TimestampType | T.TimestampNTZType):
+        column = column.cast("timestamp")
+        first, last = F.expr("timestamp'0001-01-01 00:00:00Z'"), F.expr("timestamp'9999-12-31 23:59:59.999999Z'")
+    else:
+        return None
     return F.coalesce((column < first) | (column > last), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 

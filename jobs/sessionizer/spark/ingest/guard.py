@@ -84,7 +84,6 @@ _TYPED: Final = {
 }
 """Fields of a mapping that must have one of some types, and an example."""
 _READ: Final = frozenset({RAW, POSITION, FAULT})
-_TEXT_OR_BYTES: Final = (StringType, BinaryType)
 Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
 """The possible faults of a row, with their reasons."""
 
@@ -93,9 +92,8 @@ Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
 class Guarded:
     """Guarded ``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
 
-    ``event_time`` moves the watermark: null when refused, never beyond the batch's clock. ``payload``: the types of the
-    payload columns, which rows carry under their ``schema.payload_field`` names. ``erased``: keys whose rows are still
-    to be refused, as they leave Spark for Python.
+    ``event_time`` moves the watermark: null when refused, never beyond the batch's clock. ``payload``: the types of
+    these columns. ``erased``: keys whose rows are still to be refused, as they leave Spark for Python.
     """
 
     rows: DataFrame
@@ -131,8 +129,7 @@ def guard(rows: DataFrame, spec: StreamSpec) -> Guarded:
     clock = BatchClock(None if rows.isStreaming else epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_map_columns(rows, spec), RAW, POSITION, FAULT)
-    has_watermark = spec.rules.clock.has_watermark
-    source = spec.source
+    has_watermark, source = spec.rules.clock.has_watermark, spec.source
     # the size and the encoding of a line were checked before it was parsed
     as_line = source.format == "socket" or (source.format == "files" and source.encoding in {"json", "text"})
     reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
@@ -148,17 +145,11 @@ def guard(rows: DataFrame, spec: StreamSpec) -> Guarded:
     else:
         tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
         clocks = [clock.now_ms.alias(schema.CLOCK), tie]
-    names = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
-    columns = [
-        F.col(f"{schema.PAYLOAD}_{field.name}").cast(field.dataType).alias(f"{schema.PAYLOAD}_{field.name}")
-        for field in payload
-    ]
-    return Guarded(
-        judged.select(
-            schema.KEY, schema.CLIENT, *clocks, *names, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)
-        ),
-        payload,
-    )
+    own = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
+    named = ((f"{schema.PAYLOAD}_{field.name}", field.dataType) for field in payload)
+    columns = [F.col(name).cast(kind).alias(name) for name, kind in named]
+    rest: list[Column | str] = [*own, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)]
+    return Guarded(judged.select(schema.KEY, schema.CLIENT, *clocks, *rest), payload)
 
 
 def _check(rows: DataFrame, mapping: Mapping) -> StructType:
@@ -203,13 +194,11 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
     """Return the checks of a line as a whole, here by the values that are kept of a row."""
     kept = [field for field in mapped.schema if field.name not in _READ]
     texts = [F.col(field.name) for field in kept if isinstance(field.dataType, StringType)]
-    sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, _TEXT_OR_BYTES)]
+    sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, StringType | BinaryType)]
     size = reduce(operator.add, (F.coalesce(size, F.lit(0)) for size in sizes))
     invalid = reduce(operator.or_, (~F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003
-    return [
-        (size > spec.rules.max_event_bytes, QuarantineReason.OVERSIZED),
-        (invalid, QuarantineReason.INVALID_UTF8),
-    ]
+    oversized = size > spec.rules.max_event_bytes
+    return [(oversized, QuarantineReason.OVERSIZED), (invalid, QuarantineReason.INVALID_UTF8)]
 
 
 def _year_checks(mapped: DataFrame) -> Checks:
@@ -226,8 +215,7 @@ def _format_as_json(mapped: DataFrame) -> Column:
 
 
 def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_checks: Checks) -> Column:
-    reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
-    at = F.unix_millis(EVENT_TIME)
+    reason, at = F.when(F.col(FAULT).isNotNull(), F.col(FAULT)), F.unix_millis(EVENT_TIME)
     of_time: Checks = [
         (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),
         (at <= 0, QuarantineReason.NON_POSITIVE_EVENT_TIME),
@@ -246,19 +234,12 @@ def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_chec
     return reason
 
 
-TIME_MODE: Final = "rules.time_mode"
-
-
 def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSpec, payload: StructType) -> None:
-    """Raise InvalidSpec if the state of ``lineage`` may hold values that ``spec`` cannot take. Writes nothing.
-
-    ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if the record of types is lost.
-    """
+    """Raise InvalidSpec if the state of ``lineage`` may hold values that ``spec`` cannot take, or DamagedFile."""
     require_erased_columns(home, payload)
     kept = TYPES_FILE.of(home, lineage).require() if lineage else None
-    if kept is None or lineage is None or read_begun_batch(home.checkpoint(lineage)) is None:
-        return
-    require_fitting(spec, payload, kept)
+    if kept is not None and lineage is not None and read_begun_batch(home.checkpoint(lineage)) is not None:
+        require_fitting(spec, payload, kept)
 
 
 def require_erased_columns(home: StreamHome, payload: StructType) -> None:
@@ -273,7 +254,7 @@ def require_fitting(spec: StreamSpec, payload: StructType, kept: KeptTypes) -> N
     """Raise InvalidSpec if ``spec`` with this ``payload`` cannot take open events as they are by ``kept``."""
     if kept.time_mode != spec.rules.clock:
         allowed = f"{kept.time_mode!r}, the clock of this stream's state, or start another stream for another clock"
-        raise InvalidSpec(TIME_MODE, str(spec.rules.clock), allowed)
+        raise InvalidSpec("rules.time_mode", str(spec.rules.clock), allowed)
     require_in_reach(payload, kept)
 
 
@@ -282,8 +263,7 @@ def require_in_reach(payload: StructType, kept: KeptTypes) -> None:
     for column in payload:
         for before in kept.payload.get(column.name, []):
             old = StructType.fromJson(struct_of(column.name, before))[column.name]
-            found = unfit(*(arrow_fields(StructType([each]))[0].type for each in (old, column)))
-            if found is not None:
+            if (found := unfit(*(arrow_fields(StructType([each]))[0].type for each in (old, column)))) is not None:
                 inside = f" at {'.'.join(found.path)}" if found.path else ""
                 allowed = (
                     f"{sql_type(found.before)}{inside}, which open events may have, or a type that has each of its "

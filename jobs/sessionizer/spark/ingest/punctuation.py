@@ -97,9 +97,8 @@ def change_timeouts(folder: DataPath, timeouts_ms: Mapping[str, int]) -> None:
 
 def seed(folder: DataPath, watermark_ms: int, timeouts_ms: Mapping[str, int]) -> None:
     """Ask for the batch that begins a lineage with a state: it moves the watermark and keeps timeouts, no more."""
-    _write(
-        folder, {"seed": True, "floor_ms": watermark_ms, "timeouts": _changes(timeouts_ms), "said_at_ms": epoch_ms()}
-    )
+    changes = _changes(timeouts_ms)
+    _write(folder, {"seed": True, "floor_ms": watermark_ms, "timeouts": changes, "said_at_ms": epoch_ms()})
 
 
 def show_open_sessions(folder: DataPath) -> None:
@@ -154,9 +153,8 @@ class TakenPunctuations:
             oldest = min(committed)
             read = list_files_until(checkpoint, oldest, PUNCTUATIONS)  # all since the lineage began, mostly gone
             taken._remove(uri for uri in read if _name(uri) in there)
-            ends = [
-                read_planned_batch(checkpoint, each).last_file_offset(PUNCTUATIONS) for each in (oldest, taken.swept)
-            ]
+            planned = (read_planned_batch(checkpoint, each) for each in (oldest, taken.swept))
+            ends = [each.last_file_offset(PUNCTUATIONS) for each in planned]
             # to which of the batches each belongs is not worth a look at all of them: they are kept a little longer
             taken.kept.append((taken.swept, files_between(checkpoint, PUNCTUATIONS, *ends)))
         return taken
@@ -183,7 +181,6 @@ def _name(uri: str) -> str:
 
 
 MOST_SHOWN: Final = 10
-_TIMEOUTS: Final = "timeouts"
 
 
 @dataclass(slots=True)
@@ -211,14 +208,9 @@ class TimeoutTable:
         named = rules.client_timeouts_table
         if named is None and not read_announced_timeouts(announced):
             return None
-        return cls(
-            spark=spark,
-            location=None if named is None else resolve_place(named, platform_home),
-            default_ms=rules.gap_timeout_ms,
-            inline_ms=dict(rules.client_timeouts),
-            announced=announced,
-            punctuations=lineage.punctuations,
-        )
+        location = None if named is None else resolve_place(named, platform_home)
+        inline_ms = dict(rules.client_timeouts)
+        return cls(spark, location, rules.gap_timeout_ms, inline_ms, announced, lineage.punctuations)
 
     def announce_changes(self) -> dict[str, int]:
         """Pass on the changes since the last call (client to ms). Raises PySparkException, JavaError."""
@@ -240,33 +232,27 @@ class TimeoutTable:
             unread = f"cannot read the table of timeouts at {self.location}: {java_message(error)}"
             return None if told else f"{unread}. The known timeouts stay in force"
         recovered, self._told = self._told, False
-        if changes:
-            return f"timeouts changed from the next event on: {_shown(changes)}"
+        if changes:  # there may be as many as clients
+            shown = ", ".join(f"{client} {format_duration(ms)}" for client, ms in islice(changes.items(), MOST_SHOWN))
+            more = f" and {len(changes) - MOST_SHOWN:,} more" if len(changes) > MOST_SHOWN else ""
+            return f"timeouts changed from the next event on: {shown}{more}"
         return "the table of timeouts can be read again" if recovered else None
 
     @property
     def warning(self) -> str | None:
         """Current problem, None if there is none."""
-        if not self._told:
-            return None
-        return "the table of client timeouts cannot be read: the timeouts that were read last apply"
+        warning = "the table of client timeouts cannot be read: the timeouts that were read last apply"
+        return warning if self._told else None
 
 
 def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
     """Return the content of the file of announced timeouts, client to ms."""
-    return add_stamp({_TIMEOUTS: dict(timeouts_ms)})
+    return add_stamp({"timeouts": dict(timeouts_ms)})
 
 
 def read_announced_timeouts(file: ControlPath) -> dict[str, int]:
     """Read the announced timeouts, client to ms. Raises DamagedFile for a ``file`` too new, or with another value."""
-    return dict(content_of(file, read_json(file) or {}, _TIMEOUTS, int))
-
-
-def _shown(changes: Mapping[str, int]) -> str:
-    """Format the first changes only, because there may be as many as clients."""
-    first = ", ".join(f"{client} {format_duration(ms)}" for client, ms in islice(changes.items(), MOST_SHOWN))
-    more = len(changes) - MOST_SHOWN
-    return f"{first} and {more:,} more" if more > 0 else first
+    return dict(content_of(file, read_json(file) or {}, "timeouts", int))
 
 
 def check_timeout_table(spark: SparkSession, location: str) -> None:

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import re
 import socket
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -31,15 +32,12 @@ from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
 from sessionizer.stream_spec.document.stream import StreamSpec
 
-ISOLATION: Final = "kafka.isolation.level"
-MIB: Final = 1024 * 1024
-COMPRESSED_BYTES: Final = 128 * MIB
+COMPRESSED_BYTES: Final = 128 * 1024**2
 """Limit for Parquet: some 5 to 10 million events."""
-TEXT_BYTES: Final = 1024 * MIB
+TEXT_BYTES: Final = 1024 * 1024**2
 """Limit for JSON, CSV or text: some 5 million events."""
 RECORDS: Final = 5_000_000
 """Limit for Kafka, over all partitions."""
-
 _LIMITS: Final = frozenset({"maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger"})
 
 
@@ -72,10 +70,8 @@ def read_source(
             return _parse_records(records, source, max_event_bytes, schema_ids)
         case "socket":
             lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
-            lines = lines.select("value", F.lit(None).cast("string").alias(POSITION))
-            return parse_lines(
-                drop_blank_lines(lines, source.encoding), source.encoding, source.columns, {}, max_event_bytes
-            )
+            lines = drop_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
+            return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
 
 
 def check_reachable(source: Source, timeout_s: float = 5.0) -> None:
@@ -144,14 +140,15 @@ def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
 
 def kafka_options(source: KafkaSource) -> dict[str, str]:
     """Return all options of Spark's reader, also the secret ones. Raises InvalidSpec for an unset variable."""
+    secret = source.options_from_environment.items()
+    given = {option.lower() for option in (*source.options, *source.options_from_environment)}
+    # no records of aborted transactions
+    committed = {} if "kafka.isolation.level" in given else {"kafka.isolation.level": "read_committed"}
     return {
         "startingOffsets": source.starting_offsets,
-        **isolation(source),
+        **committed,
         **source.options,
-        **{
-            option: _environment(f"source.options_from_environment.{option}", name)
-            for option, name in source.options_from_environment.items()
-        },
+        **{option: _environment(f"source.options_from_environment.{option}", name) for option, name in secret},
         "kafka.bootstrap.servers": source.bootstrap_servers,
         "subscribe": source.topic,
         "includeHeaders": "true",
@@ -167,19 +164,12 @@ def _parse_records(
     if source.registry is None:
         return parse_records(records, source, max_event_bytes, None, reader)
     variable, field = source.registry.credentials_from_environment, "source.registry.credentials_from_environment"
-    client = RegistryClient(
-        source.registry, source.encoding, None if variable is None else _environment(field, variable)
-    )
+    login = None if variable is None else _environment(field, variable)
+    client = RegistryClient(source.registry, source.encoding, login)
     if source.registry.version is not None:
         reader = client.version(source.registry.version).text
     writers = find_writers(client, source, schema_ids or (), is_final=schema_ids is None)
     return parse_records(records, source, max_event_bytes, writers, reader)
-
-
-def isolation(source: KafkaSource) -> dict[str, str]:
-    """Return the option that excludes records of aborted transactions, unless the spec sets that option itself."""
-    given = {option.lower() for option in (*source.options, *source.options_from_environment)}
-    return {} if ISOLATION.lower() in given else {ISOLATION: "read_committed"}
 
 
 def _environment(field: str, name: str) -> str:
@@ -248,15 +238,11 @@ def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str)
         return rows
     if source == "delta":  # its stream has no column of metadata
         rows = rows.withColumn(POSITION, F.input_file_name())
-    files = [form for uri in excluded_ranges.files for form in _forms(uri)]
+    # a file's name in Spark's metadata column, and in ``input_file_name``
+    files = dict.fromkeys(form for uri in excluded_ranges.files for form in (uri, re.sub("^file:/", "file:///", uri)))
     of_files = [F.col(POSITION).isin(*files)] if files else []
     held = reduce(operator.or_, [*of_files, *map(_match_records, excluded_ranges.records)])
     return rows.withColumn(FAULT, F.when(held, F.lit(QuarantineReason.EXCLUDED.value)).otherwise(F.col(FAULT)))
-
-
-def _forms(uri: str) -> tuple[str, ...]:
-    """Return the names of a file in Spark's metadata column and in ``input_file_name``."""
-    return (uri, uri.replace("file:/", "file:///", 1)) if uri.startswith("file:/") else (uri,)
 
 
 def _match_records(records: Records) -> Column:

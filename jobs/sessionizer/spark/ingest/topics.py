@@ -31,8 +31,6 @@ NOT_COMPACTED: Final = (
 )
 ASKED: Final = 3
 """Number of requests for a missing topic, because a broker that has just started may not know of it yet."""
-PAUSE_S: Final = 1.0
-_PREFIX: Final = "kafka."
 _MISSING: Final = frozenset({"UnknownTopicOrPartitionException", "InvalidTopicException"})
 
 
@@ -63,21 +61,20 @@ def topics_of(source: KafkaSource) -> tuple[str, ...]:
 
 def kafka_settings(source: KafkaSource) -> dict[str, str]:
     """Return the settings of Kafka's own clients among the options. Raises InvalidSpec for an unset variable."""
-    options = kafka_options(source).items()
-    return {name[len(_PREFIX) :]: value for name, value in options if name.lower().startswith(_PREFIX)}
+    options, prefix = kafka_options(source).items(), "kafka."
+    return {name[len(prefix) :]: value for name, value in options if name.lower().startswith(prefix)}
 
 
 def ask_until_settled(
-    ask: Callable[[], Mapping[str, Topic | Fault]], pause_s: float = PAUSE_S
+    ask: Callable[[], Mapping[str, Topic | Fault]], pause_s: float = 1.0
 ) -> Mapping[str, Topic | Fault]:
     """Return the answers of ``ask``, repeated while a topic is missing."""
-    answers = ask()
     for _ in range(ASKED - 1):
-        if not any(isinstance(answer, Fault) and answer.exception in _MISSING for answer in answers.values()):
-            break
-        time.sleep(pause_s)
         answers = ask()
-    return answers
+        if not any(isinstance(answer, Fault) and answer.exception in _MISSING for answer in answers.values()):
+            return answers
+        time.sleep(pause_s)
+    return ask()
 
 
 def require_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
@@ -108,12 +105,10 @@ def source_ids(spark: SparkSession, stream: str, source: Source, platform: Path)
         case "kafka":
             return topic_ids(spark, stream, source)
         case "delta":
-            found = None
             with suppress(PySparkException, JavaError):  # the reader that comes next says why it cannot be read
-                found = table_id(spark, resolve_place(source.path, platform))
-            return {} if found is None else {source.path: found}
-        case "files" | "socket":
-            return {}
+                if (found := table_id(spark, resolve_place(source.path, platform))) is not None:
+                    return {source.path: found}
+    return {}
 
 
 def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None) -> dict[str, str]:
@@ -122,8 +117,7 @@ def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, line
     Raises SourceUnreachable, SourceMissing, SourceForbidden, SourceReplaced.
     """
     now = source_ids(spark, spec.name, spec.source, home.platform)
-    newest = read_begun_batch(home.checkpoint(lineage)) if lineage else None
-    if lineage is not None and newest is not None:
+    if lineage is not None and (newest := read_begun_batch(home.checkpoint(lineage))) is not None:
         offset = read_planned_batch(home.checkpoint(lineage), newest).ends.get(EVENTS)
         known = choose_known_ids(read_source_ids(home, lineage), spec.source.model_dump(), offset)
         require_same_source(spec.name, known, now)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,7 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 
 PACKED = "key_group int, kind string, blob binary"
 GROUP, PUNCTUATION = "key_group", "punctuation"
+_Write: TypeAlias = "Callable[[DataFrame, int], None]"
 
 
 def packer(
@@ -63,8 +65,7 @@ def _pack(batch: pa.RecordBatch, event_columns: list[str], labels: Labels) -> It
     if batch.column(PUNCTUATION).null_count < batch.num_rows:
         yield _broadcast(batch.filter(control), labels)
     if batch.column("reason").null_count < batch.num_rows:
-        quarantined = batch.filter(refused)
-        yield _blobs(quarantined, rows.QUARANTINE, rows.QUARANTINE_COLUMNS, labels)
+        yield _blobs(batch.filter(refused), rows.QUARANTINE, rows.QUARANTINE_COLUMNS, labels)
     if batch.column("reason").null_count + batch.column(PUNCTUATION).null_count < 2 * batch.num_rows:
         batch = batch.filter(pc.invert(pc.or_(refused, control)))
     if batch.num_rows:
@@ -95,11 +96,8 @@ def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _pack_blobs(groups: NDArray[np.int32], kind: str, blobs: list[bytes]) -> pa.RecordBatch:
-    kinds = pa.array([kind] * len(blobs), pa.string())
-    return pa.record_batch(
-        [pa.array(groups), kinds, pa.array(blobs, pa.binary())],
-        names=[GROUP, "kind", "blob"],
-    )
+    columns = [pa.array(groups), pa.array([kind] * len(blobs), pa.string()), pa.array(blobs, pa.binary())]
+    return pa.record_batch(columns, names=[GROUP, "kind", "blob"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +108,7 @@ class SessionQuery:
     guarded: Guarded
 
     def start(
-        self,
-        write: Callable[[DataFrame, int], None],
-        checkpoint: DataPath,
-        every_ms: int | None,
-        name: str | None = None,
+        self, write: _Write, checkpoint: DataPath, every_ms: int | None, name: str | None = None
     ) -> StreamingQuery:
         """Start it. ``write`` gets the emitted rows of each batch, unevaluated, and the batch's id.
 
@@ -126,9 +120,7 @@ class SessionQuery:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
 
-    def run_planned_batches(
-        self, write: Callable[[DataFrame, int], None], checkpoint: DataPath, plan_next: Callable[[], bool]
-    ) -> None:
+    def run_planned_batches(self, write: _Write, checkpoint: DataPath, plan_next: Callable[[], bool]) -> None:
         """Run the batches that each call of ``plan_next`` puts into the offset log, until it returns False."""
         if plain():
             while plan_next():
@@ -148,7 +140,7 @@ class SessionQuery:
             finally:
                 query.stop()
 
-    def _writer(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> DataStreamWriter:
+    def _writer(self, write: _Write, checkpoint: DataPath) -> DataStreamWriter:
         writer = self.emitted.writeStream.foreachBatch(write)
         return writer.option("checkpointLocation", uri_of(checkpoint))
 
@@ -157,35 +149,28 @@ def session_query(
     spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: DataPath, initial: DataFrame | None = None
 ) -> SessionQuery:
     """Build the query. ``initial``: rows of ``rows.INITIAL``, if its checkpoint has no state of the key groups yet."""
-    return SessionQuery(_sessionize(spark, guarded, spec, punctuations, initial), guarded)
-
-
-def group_of(key: Column, key_groups: int) -> Column:
-    """Return the number of the key group that ``key`` belongs to."""
-    return F.pmod(F.xxhash64(key), F.lit(key_groups)).cast("int")
-
-
-def _sessionize(
-    spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: DataPath, initial: DataFrame | None
-) -> DataFrame:
-    rules = rules_of(spec)
-    payload = guarded.payload_fields
+    rules, payload = rules_of(spec), guarded.payload_fields
     columns = schema.event_schema(payload, rules.clock).names
     group = group_of(F.coalesce(schema.KEY, RAW), spec.key_groups).alias(GROUP)
     events = guarded.rows.select("*", group, F.lit(None).cast("string").alias(PUNCTUATION))
-    control = _control_rows(spark, punctuations, events, rules)
-    all_rows = events.unionByName(control)
+    all_rows = events.unionByName(_control_rows(spark, punctuations, events, rules))
     if rules.clock.has_watermark:
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
     spare_small_rows(spark, spec.rules.max_event_bytes)
     packed = all_rows.mapInArrow(packer(columns, spec.key_groups, guarded.erased), PACKED)
-    return packed.groupBy(GROUP).transformWithState(
+    emitted = packed.groupBy(GROUP).transformWithState(
         SessionProcessor(GroupRules(rules, payload, spec.key_groups, shows_events=bool(spec.measures))),
         rows.EMITTED,
         "append",
         "eventTime" if rules.clock.has_watermark else "processingTime",
         None if initial is None else initial.groupBy(GROUP),
     )
+    return SessionQuery(emitted, guarded)
+
+
+def group_of(key: Column, key_groups: int) -> Column:
+    """Return the number of the key group that ``key`` belongs to."""
+    return F.pmod(F.xxhash64(key), F.lit(key_groups)).cast("int")
 
 
 def rules_of(spec: StreamSpec) -> SessionRules:
@@ -209,7 +194,5 @@ def _control_rows(spark: SparkSession, folder: DataPath, events: DataFrame, rule
         EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
         GROUP: F.lit(0),
     }
-    columns = [
-        own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in events.schema.fields
-    ]
-    return control.select(*columns)
+    values = ((field, own.get(field.name, F.lit(None))) for field in events.schema)
+    return control.select(*(value.cast(field.dataType).alias(field.name) for field, value in values))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -42,7 +42,6 @@ from sessionizer.core.key_group.append_or_merge import (
 from sessionizer.core.key_group.contents import take_snapshot
 from sessionizer.core.key_group.cutting import keep_timeouts, read_kept_timeouts
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.core.key_group.merging import Merged
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode, log_tables, pieces
 from sessionizer.core.wire.event_size import json_objects
@@ -111,27 +110,19 @@ class Output:
     def step(self, step: GroupChanges, began: float | None = None) -> None:
         """Emit the results of a step. ``began``: the monotonic clock (s) at its begin, if its time is reported."""
         self.table(kinds.LATE, step.late)
-        if step.merged is not None:
-            self._merged(step.merged)
+        if (merged := step.merged) is not None:
+            self.table(kinds.SESSIONS, merged.sessions)
+            if merged.repeated:
+                self.row(kinds.REPEATED, merged.repeated)
+            if merged.conflicting is not None:
+                raw = json_objects(merged.conflicting)
+                reasons = [QuarantineReason.CONFLICTING_DUPLICATE.value] * len(raw)
+                columns = [pa.array(reasons), pa.array(raw, pa.string()), pa.nulls(len(raw), pa.string())]
+                self.table(kinds.QUARANTINE, pa.table(columns, names=kinds.QUARANTINE_COLUMNS))
         if step.open_in_group is not None:
             took_ms = 0 if began is None else round((time.monotonic() - began) * 1000)
             report = step.open_in_group.taking(took_ms)
             self.row(kinds.OPEN, report.sessions, report.to_json())
-
-    def _merged(self, merged: Merged) -> None:
-        self.table(kinds.SESSIONS, merged.sessions)
-        if merged.repeated:
-            self.row(kinds.REPEATED, merged.repeated)
-        if merged.conflicting is not None:
-            self.table(kinds.QUARANTINE, conflicting_rows(merged.conflicting))
-
-
-def conflicting_rows(events: pa.Table) -> pa.Table:
-    """Return events refused as conflicting duplicates, as quarantine rows. ``_raw`` is the event as JSON."""
-    raw = json_objects(events)
-    reasons = [QuarantineReason.CONFLICTING_DUPLICATE.value] * len(raw)
-    nowhere = pa.nulls(len(raw), pa.string())
-    return pa.table([pa.array(reasons), pa.array(raw, pa.string()), nowhere], names=kinds.QUARANTINE_COLUMNS)
 
 
 _LOG: Final = StructType([StructField("blob", BinaryType())])
@@ -188,8 +179,11 @@ class SessionProcessor(StatefulProcessor):
         group, share = self._number[int(key[0])], GroupShare()
         for row in rows:
             share.take(row.kind, row.blob)
-        if share.seeds:
-            yield from self._begin(group, share)
+        output = Output(group)
+        if share.seeds:  # the batch only begins a lineage: it keeps timeouts, reports open sessions and decides nothing
+            self._changed_timeouts(share.changed_timeouts)
+            output.step(GroupChanges(NO_PLAN, open_in_group=self._begun.get(group)))
+            yield from output.rows
             return
         # a group that got neither events nor changes has no use for what it keeps
         concerned = share.events or share.timeouts
@@ -197,7 +191,6 @@ class SessionProcessor(StatefulProcessor):
         bounds, planned = self._bounds(timerValues, share.floor_ms), self._planned()
         step = take_batch(group, self._shared, planned, arrivals, bounds, self._read_log)
         self._apply(step, planned, bounds)
-        output = Output(group)
         for blob in share.quarantined:
             output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
         output.step(step, began)
@@ -220,13 +213,6 @@ class SessionProcessor(StatefulProcessor):
     def close(self) -> None:
         """Freeze the imports of the batch. Nothing else of ours outlives it."""
         freeze_imports(type(self).__name__)
-
-    def _begin(self, group: int, share: GroupShare) -> Iterator[Row]:
-        """Keep the timeouts and report the open sessions, in the batch that only begins a lineage. Decide nothing."""
-        self._changed_timeouts(share.changed_timeouts)
-        output = Output(group)
-        output.step(GroupChanges(NO_PLAN, open_in_group=self._begun.get(group)))
-        yield from output.rows
 
     def _bounds(self, timer_values: Any, floor_ms: int) -> BatchBounds:
         clock = self._shared.rules.clock
@@ -261,19 +247,15 @@ class SessionProcessor(StatefulProcessor):
             self._log.appendValue(_encode_value(piece))
         if step.merged is not None and step.merged.tombstones is not None:
             self._log.appendValue(_encode_value(step.merged.tombstones))
+        elif step.merged is not None and step.merged.open_events:
+            self._put_log(_encode_value(piece) for table in step.merged.open_events for piece in log_tables(table))
         elif step.merged is not None:
-            self._replace_log(step.merged.open_events)
+            self._log.clear()
         self._move_timer(planned, step.plan, bounds)
         if step.plan == NO_PLAN:
             self._plan.clear()
         elif step.plan != planned:
             self._plan.update(tuple(step.plan))
-
-    def _replace_log(self, open_events: Sequence[pa.Table]) -> None:
-        if not open_events:
-            self._log.clear()
-            return
-        self._put_log(_encode_value(piece) for table in open_events for piece in log_tables(table))
 
     def _put_log(self, values: Iterator[tuple[bytes]]) -> None:
         self._log.put([next(values)])
@@ -282,11 +264,10 @@ class SessionProcessor(StatefulProcessor):
 
     def _move_timer(self, planned: MergeSchedule, plan: MergeSchedule, bounds: BatchBounds) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
-        if plan.at == planned.at:
-            return
-        if planned.at is not None and planned.at > bounds.final_by:
+        is_moved = plan.at != planned.at
+        if is_moved and planned.at is not None and planned.at > bounds.final_by:
             self._handle.deleteTimer(planned.at)
-        if plan.at is not None:
+        if is_moved and plan.at is not None:
             self._handle.registerTimer(plan.at)
 
 

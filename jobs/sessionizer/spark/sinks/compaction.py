@@ -36,12 +36,7 @@ _OPTIMIZE: Final = {
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(FILE_BYTES),
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": str(FILE_BYTES),
 }
-_OBEY_RETENTION: Final = {"spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false"}
-"""By default VACUUM ignores the time that it is given, and takes the table's or 7 days."""
-_ANY_RETENTION: Final = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
-_TOO_SHORT: Final = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
-_S3: Final = ("s3:", "s3a:", "s3n:")
 _CONFLICT_TRIES: Final = 2
 """A command has overtaken OPTIMIZE so often that the next compaction may do it."""
 
@@ -84,8 +79,7 @@ class TableResult:
 
 def plan_tables(spark: SparkSession, places: Iterable[OwnedTable], retention: Retention) -> list[TablePlan]:
     """Plan the work on each table that is there. Reads only. Raises StoreUnreachable, DiskFull, UnwritablePath."""
-    there = [place for place in places if table_exists(spark, place.name, place.location)]
-    return [_plan(spark, place, retention) for place in there]
+    return [_plan(spark, each, retention) for each in places if table_exists(spark, each.name, each.location)]
 
 
 def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) -> TableResult:
@@ -109,21 +103,13 @@ def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> Table
     if table_property(spark, place.location, _FORGETS) is not None:
         warning = f"it has the property {_FORGETS}: unset it, because a batch may be written twice without it"
     log_store = f"spark.delta.logStore.{place.location.partition(':')[0]}.impl"
-    if place.location.startswith(_S3) and spark.sparkContext.getConf().get(log_store) is None:
+    if place.location.startswith(("s3:", "s3a:", "s3n:")) and spark.sparkContext.getConf().get(log_store) is None:
         merges, warning = False, "its log on S3 takes one writer: set spark.delta.logStore.s3.impl to merge its files"
     found, expired = _measure(spark, place.location, retention), 0
     if place.kept_from is not None:
         rows = spark.read.format("delta").load(place.location)
         expired = rows.where(F.col("date") < place.kept_from).count()
-    return TablePlan(
-        place.name,
-        place.location,
-        found,
-        merges=merges,
-        warning=warning,
-        kept_from=place.kept_from,
-        expired=expired,
-    )
+    return TablePlan(place.name, place.location, found, None, merges, warning, place.kept_from, expired)
 
 
 def delete_expired(spark: SparkSession, location: str, kept_from: date) -> None:
@@ -157,12 +143,18 @@ def _vacuum(spark: SparkSession, location: str, retention: Retention, *, dry_run
         found = spark.sql(f"VACUUM delta.`{location}`{retain}{' DRY RUN' if dry_run else ''}")
         return found.count() if dry_run else 0
 
-    # by default a folder is listed in 10,000 tasks
-    tasks = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": str(4 * spark.sparkContext.defaultParallelism)}
-    with temporary_settings(spark, {**_OBEY_RETENTION, **tasks, **(_ANY_RETENTION if retention.is_short else {})}):
+    settings = {
+        # by default VACUUM ignores the time that it is given, and takes the table's or 7 days
+        "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+        # by default a folder is listed in 10,000 tasks
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(4 * spark.sparkContext.defaultParallelism),
+    }
+    if retention.is_short:
+        settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    with temporary_settings(spark, settings):
         try:
             return run(f" RETAIN {retention.hours} HOURS")
         except PySparkException as error:
-            if _TOO_SHORT not in str(error):
+            if "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT" not in str(error):
                 raise
             return run("")

@@ -41,11 +41,8 @@ class Examined:
 
     def shapes(self, spec: StreamSpec) -> tuple[table_shapes.TableShape, ...]:
         """Return the tables that the stream writes."""
-        return (
-            table_shapes.sessions_shape(spec, self.guarded.payload_fields, self.measures),
-            table_shapes.quarantine_shape(),
-            table_shapes.late_events_shape(self.guarded.payload),
-        )
+        sessions = table_shapes.sessions_shape(spec, self.guarded.payload_fields, self.measures)
+        return sessions, table_shapes.quarantine_shape(), table_shapes.late_events_shape(self.guarded.payload)
 
 
 def examine(
@@ -70,9 +67,8 @@ def types_of_measures(spark: SparkSession, spec: StreamSpec, guarded: Guarded) -
 
 def half_written_batch(spark: SparkSession, home: StreamHome, lineage: str, tables: Iterable[str]) -> int | None:
     """Return the batch that one of ``tables`` (locations) has rows of and the checkpoint no commit, or None."""
-    checkpoint = home.checkpoint(lineage)
-    begun = read_begun_batch(checkpoint)
-    if begun is None or begun == read_last_commit(checkpoint):
+    begun = read_begun_batch(home.checkpoint(lineage))
+    if begun is None or begun == read_last_commit(home.checkpoint(lineage)):
         return None
     return begun if any(last_version(spark, table, lineage) >= begun for table in tables) else None
 

@@ -39,10 +39,9 @@ from sessionizer.stream_spec.sql_words import (
 )
 
 _VALUE: Final = "value"
-_WORDS: Final = "null true false interval date timestamp day month year hour minute second"
-_NO_COLUMN: Final = frozenset(_WORDS.split())
-_BEHIND: Final = ("asc", "desc", "nulls", "first", "last")
-"""Words that may follow the expression by which rows are ordered."""
+_NO_COLUMN: Final = frozenset(
+    ["null", "true", "false", "interval", "date", "timestamp", "day", "month", "year", "hour", "minute", "second"]
+)
 _Tried: TypeAlias = "tuple[str, str | None]"
 """Replacement of words, and the column that is null where they fail, None if they cannot fail."""
 
@@ -134,7 +133,7 @@ class _Rewriting:
 
     def _ordered(self, sql: str, words: Sequence[SqlWord]) -> _Tried:
         last = len(words)
-        while last > 1 and words[last - 1].is_name(*_BEHIND):
+        while last > 1 and words[last - 1].is_name("asc", "desc", "nulls", "first", "last"):
             last -= 1
         text, name = self._tried(sql, words[:last])
         return " ".join([text, *(word.written for word in words[last:])]), name
@@ -189,16 +188,9 @@ class GuardedAggregates:
     @classmethod
     def of(cls, spark: SparkSession, aggregates: Mapping[str, str]) -> GuardedAggregates:
         """Build the checked aggregates by name. Raises ParseException."""
-        if not aggregates:
-            return cls.none()
         rewriting = _Rewriting(spark)
         results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
         return cls(rewriting.inputs, rewriting.calls, results)
-
-    @classmethod
-    def none(cls) -> GuardedAggregates:
-        """Return no aggregate at all."""
-        return cls({}, {})
 
     def evaluate(self, rows: DataFrame, key: str) -> DataFrame:
         """Return ``key`` and a column for each aggregate over the rows of that key."""
@@ -275,9 +267,8 @@ def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
         raise InvalidSpec(field, sql, f"aggregates that never fail: {_KNOWN}")
     for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
         if "interval" in column.dataType.simpleString():
-            raise InvalidSpec(
-                field, sql, "an aggregate of values that are no intervals, because a sum of intervals may overflow"
-            )
+            allowed = "an aggregate of values that are no intervals, because a sum of intervals may overflow"
+            raise InvalidSpec(field, sql, allowed)
     return guarded.evaluate(events, _SESSION).schema[name]
 
 
@@ -287,8 +278,7 @@ def add_measures(
     """Return ``sessions`` (unique ``by``) with the measures. ``events``: their events, if ``sessions`` have none."""
     if not measures.columns:
         return sessions
-    each = (sessions if events is None else events).select(
-        F.col(by).alias(_SESSION), F.explode("events").alias("event")
-    )
+    source = sessions if events is None else events
+    each = source.select(F.col(by).alias(_SESSION), F.explode("events").alias("event"))
     computed = measures.evaluate(each.select(_SESSION, "event.*"), _SESSION)
     return sessions.join(computed, sessions[by] == computed[_SESSION], "left").drop(_SESSION)

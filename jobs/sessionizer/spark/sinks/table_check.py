@@ -23,7 +23,7 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.data_files import newest_version, translate_refusal
-from sessionizer.home.roots import DataPath, folder_at, is_local
+from sessionizer.home.roots import folder_at, is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.tables import table_exists
@@ -61,7 +61,7 @@ class TableCheck:
     def require_known(self) -> None:
         """Raise StateBehindTables for a later lineage or operation in the own tables that this home does not know."""
         state, tables = self._state(), self.home.streamed_locations(self.spec.sink.path)
-        unknown: set[str] = set()
+        unknown = set[str]()
         for name, batches in self._batches.items():
             table = table_changes.TableState(name, tables[name], batches, {})
             for writer in table_changes.unknown_changes(state, table):
@@ -137,9 +137,13 @@ class ChangeWatch:
         looked, changes = dict[str, int](), list[table_changes.TableChange]()
         for name, location in self._tables.items():
             with suppress(InvalidSpec, StoreUnreachable, OSError, ValueError, ImportError):
-                table = folder_at(location)
-                version, found = self._found(table, name, self._told.looked(location))
-                changes += found
+                table, version = folder_at(location), self._told.looked(location)
+                if version is None:
+                    version = newest_version(table)  # the past of a table is not looked at
+                else:
+                    cut = self._is_first
+                    version, found = table_changes.list_changes_after(table, name, version, self._ours, cut=cut)
+                    changes += found
                 if version is not None:
                     looked[location] = version
         for change in changes:
@@ -147,10 +151,3 @@ class ChangeWatch:
         with suppress(UnwritablePath, DiskFull, ControlUnreachable):
             self._told.note(looked, changes)
             self._is_first = False
-
-    def _found(
-        self, table: DataPath, name: str, version: int | None
-    ) -> tuple[int | None, list[table_changes.TableChange]]:
-        if version is None:
-            return newest_version(table), []  # the past of a table is not looked at
-        return table_changes.list_changes_after(table, name, version, self._ours, cut=self._is_first)

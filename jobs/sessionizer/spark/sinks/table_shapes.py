@@ -37,17 +37,15 @@ SESSIONS_PROPERTIES: Final = {
     # the others have all their values in every file
     "delta.dataSkippingStatsColumns": "date,started_at,ended_at,lineage,batch_id",
 }
-OPEN_PROPERTIES: Final = {
-    # as those of sessions. Columns of one row for each key repeat nothing
-    **{
-        f"parquet.enable.dictionary#{name}": "false"
-        for name in ("session_id", "key", "started_at", "last_event_at", "due_at", "first_event_id")
-    },
-    "parquet.size.statistics.enabled": "false",
-    "delta.dataSkippingStatsColumns": "date,lineage,batch_id",
-}
 NOBODY_IN_LOG: Final = {"delta.dataSkippingStatsColumns": "date,lineage,batch_id"}
 """Table property that keeps keys and texts out of the statistics in a table's log, which an erasure cannot change."""
+_ONCE: Final = ("session_id", "key", "started_at", "last_event_at", "due_at", "first_event_id")
+OPEN_PROPERTIES: Final = {
+    # as those of sessions. Columns of one row for each key repeat nothing
+    **{f"parquet.enable.dictionary#{name}": "false" for name in _ONCE},
+    "parquet.size.statistics.enabled": "false",
+    **NOBODY_IN_LOG,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +241,7 @@ def _refusal(shape: TableShape, column: T.StructField, found: Unfit, location: s
 
 def lacks(existing: T.StructType, shape: TableShape) -> bool:
     """Whether the table must get a column, a field of a struct or a wider type before it takes rows of ``shape``."""
-    shared = T.StructType([existing[column.name] for column in shape.columns if column.name in existing.names])
-    has = pa.schema(arrow_fields(shared))
+    shared = [existing[column.name] for column in shape.columns if column.name in existing.names]
+    has = pa.schema(arrow_fields(T.StructType(shared)))
     both = unite_schemas(has, pa.schema(arrow_fields(shape.columns)))
     return any(name not in has.names or not has.field(name).type.equals(both.field(name).type) for name in both.names)

@@ -8,6 +8,7 @@ A table has one owner, a stream of one platform home, and refuses any other writ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -55,10 +56,9 @@ def ensure_tables(
 ) -> None:
     """Call ``ensure_table`` for each side by side. Raises InvalidSpec before any is touched, and the first failure."""
     wanted = tuple(shapes)
-    columns = require_tables_fit(spark, wanted, locations)
-    found = [(existing, shape, locations[shape.name]) for existing, shape in zip(columns, wanted, strict=True)]
+    found = zip(require_tables_fit(spark, wanted, locations), wanted, strict=True)
     with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
-        waiting = [pool.submit(_make, spark, existing, shape, location, owner) for existing, shape, location in found]
+        waiting = [pool.submit(_make, spark, columns, shape, locations[shape.name], owner) for columns, shape in found]
         for one in waiting:
             one.result()
 
@@ -116,19 +116,15 @@ def _make(
 FIELD: Final = "sink.table"
 _OWN: Final = "spark_catalog"
 _KIND: Final = "spark.sql.catalogImplementation"
-_NO_DELTA: Final = "[DELTA_MISSING_DELTA_TABLE]"
-_NO_TABLE: Final = ("[DELTA_PATH_DOES_NOT_EXIST]", "[DELTA_TABLE_NOT_FOUND]")
 _ANY_COLUMNS: Final = {"spark.databricks.delta.alterLocation.bypassSchemaCheck": "true"}
 """Setting by which a name moves to a table with other columns, because columns come with the spec."""
-_FILE: Final = "file:"
 
 
 def name_tables(spark: SparkSession, table: str | None, locations: Mapping[str, str], owner: str) -> None:
     """Give each table that is there its name in the catalog. Harmless when repeated. Without ``table`` do nothing.
 
-    ``locations``: by the table's own name. A name of a table that ``owner`` wrote elsewhere before is moved along.
-    Raises InvalidSpec if there is no catalog that lasts, no such schema, or if the name is taken, and StoreUnreachable
-    if the metastore does not answer.
+    A name of a table that ``owner`` wrote elsewhere before is moved along. Raises InvalidSpec if there is no catalog
+    that lasts, no such schema, or if the name is taken, and StoreUnreachable if the metastore does not answer.
     """
     if table is None:
         return
@@ -187,10 +183,9 @@ def _place_of(spark: SparkSession, name: str) -> str | None:
             return None
         detail = DeltaTable.forName(spark, name).detail().select("location").first()
     except AnalysisException as error:
-        said = str(error)
-        if _NO_DELTA in said:
+        if "[DELTA_MISSING_DELTA_TABLE]" in str(error):
             raise InvalidSpec(FIELD, name, "a name that no table or view of another kind has") from error
-        if any(sign in said for sign in _NO_TABLE):
+        if any(sign in str(error) for sign in ("[DELTA_PATH_DOES_NOT_EXIST]", "[DELTA_TABLE_NOT_FOUND]")):
             allowed = f"Put the table of that name back, or run DROP TABLE {name}, because its files are gone"
             raise InvalidSpec(FIELD, name, allowed) from error
         raise
@@ -199,19 +194,15 @@ def _place_of(spark: SparkSession, name: str) -> str | None:
 
 def _plain(location: str) -> str:
     """Write a local place in one way, because Spark adds a scheme to it."""
-    if location.startswith(_FILE):
-        return f"/{location.removeprefix(_FILE).lstrip('/')}"
-    return location.rstrip("/")
+    return re.sub("^file:/*", "/", location) if location.startswith("file:") else location.rstrip("/")
 
 
 def have_tables(
     spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape], *, anew: bool = False
 ) -> None:
-    """Make the stream's tables if missing, and require that no other stream writes them. Raises TableOwned.
+    """Make the stream's tables if missing, with their change feed. Require that no other stream writes them.
 
-    Turns their change feed on if ``spec`` wants it.
-
-    Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``. Raises
+    Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``, and TableOwned,
     DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
     """
     owner, streamed = owner_name(home.name, home.control_base), home.streamed_locations(spec.sink.path)
@@ -266,21 +257,17 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
             unmarked.append((name, location))
         _require(location, found, owner)
     for name, location in unmarked:
-        _mark(spark, name, location, owner)
+        try:
+            _set_property(spark, location, OWNER, owner, f"the owner of table {name}")
+        except SessionizerError:
+            _require(location, table_property(spark, location, OWNER) or owner, owner)
+            raise
 
 
 def require_ours(spark: SparkSession, tables: Mapping[str, str], owner: str) -> None:
     """Raise TableOwned if one of the ``tables``, just made and claimed, is by now not marked as that of ``owner``."""
     for location in tables.values():
         _require(location, table_property(spark, location, OWNER) or "nobody", owner)
-
-
-def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
-    try:
-        _set_property(spark, location, OWNER, owner, f"the owner of table {name}")
-    except SessionizerError:
-        _require(location, table_property(spark, location, OWNER) or owner, owner)
-        raise
 
 
 def _set_property(spark: SparkSession, location: str, name: str, value: str, what: str) -> None:

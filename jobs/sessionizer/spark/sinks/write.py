@@ -36,10 +36,7 @@ from sessionizer.spark.sinks.measures import GuardedAggregates, add_measures
 
 ARROW_LIMIT: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOBS_TO_PYTHON_BYTES: Final = 2**25
-"""Bytes of an Arrow batch of blobs on the way into Python, give or take a blob.
-
-A partition may have any number of them.
-"""
+"""Bytes of an Arrow batch of blobs on the way into Python, give or take a blob."""
 
 
 def few_blobs_at_a_time(spark: SparkSession) -> AbstractContextManager[None]:
@@ -71,11 +68,9 @@ _TABLES: Final = {
 
 @dataclass(slots=True)
 class BatchCounts:
-    """Results of one batch.
+    """Results of one batch: rows by kind (``rows.*``), reports of groups, and versions of the tables by kind.
 
-    Number of rows by kind (``rows.*``), the reports of groups on their open sessions, in that order, and the Delta
-    version of the table of each kind that was written. ``evaluated_ms`` and ``written_ms`` are the durations of the
-    query and of the writes to the tables.
+    ``evaluated_ms`` and ``written_ms`` are the durations of the query and of the writes to the tables.
     """
 
     of_kind: dict[str, int] = field(default_factory=dict)
@@ -108,9 +103,7 @@ class BatchCounts:
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
-    """Writer of the operator's output.
-
-    ``locations``: table name to path. ``permit`` raises when we may not write.
+    """Writer of the operator's output. ``locations``: table name to path. ``permit`` raises when we may not write.
 
     ``begun``: the newest batch of the lineage that may have been written before: it is run again, with the same rows.
     ``shows_open``: whether a snapshot of the open sessions replaces the rows of ``open_sessions``.

@@ -42,14 +42,10 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import FilesSource
 
 
-_LAST: Final = "_end_of_record"
-"""A column of ours behind the last. Quotes that are still open swallow it, and the record is a column short."""
-_MARK: Final = "."
 _MOST_COLUMNS: Final = 524_289
 """Room for a line of separators alone, of the default size of an event. The parser reserves it for each task."""
 _OF_THE_FILE: Final = frozenset({"header", "enforceschema", "linesep", "comment"})
 """Options that concern no single record."""
-_BLANKS: Final = " \t\r\n\f\v"
 QUOTE: Final = '"'
 
 
@@ -81,7 +77,7 @@ def parse_csv_lines(
     lines: DataFrame, columns: StructType, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:
     """Return rows of the declared ``columns`` with their faults, of lines that are no header, comment or blank."""
-    records = lines.where(F.btrim("value", F.lit(_BLANKS)) != "")
+    records = lines.where(F.btrim("value", F.lit(" \t\r\n\f\v")) != "")
     if comment := options.get("comment"):
         records = records.where(~F.startswith("value", F.lit(comment)))
     parser = _Parser(options, max_event_bytes)
@@ -124,8 +120,9 @@ class _Parser:
 
     def parsed(self, columns: StructType) -> Column:
         """Return the line as ``columns``, with ``CORRUPT`` set if it is unfit. Null where the line is not parsed."""
-        with_ours = StructType([*columns]).add(_LAST, StringType()).add(CORRUPT, StringType())
-        record = F.concat("value", F.lit(separator(self.options) + _MARK))
+        # quotes that are still open swallow a column of ours behind the last, and the record is a column short
+        with_ours = StructType([*columns]).add("_end_of_record", StringType()).add(CORRUPT, StringType())
+        record = F.concat("value", F.lit(separator(self.options) + "."))
         others = {name: value for name, value in self.options.items() if name not in _OF_THE_FILE}
         permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "maxcolumns": str(self.most_columns)}
         return F.when(self.fits, F.from_csv(record, with_ours.toDDL(), {**others, **permissive}))
@@ -137,9 +134,8 @@ def _text_columns(columns: StructType) -> StructType:
 
 def _unfit_reason(columns: StructType, parser: _Parser) -> Column:
     """Return the reason of an unfit record. One that fits columns of text has a value of another type."""
-    texts = parser.parsed(_text_columns(columns))
+    texts, wrong_type = parser.parsed(_text_columns(columns)), F.lit(QuarantineReason.WRONG_TYPE.value)
     fits_text = texts.isNotNull() & texts[CORRUPT].isNull()
-    wrong_type = F.lit(QuarantineReason.WRONG_TYPE.value)
     return F.when(fits_text, wrong_type).otherwise(QuarantineReason.MALFORMED.value)
 
 
@@ -159,20 +155,10 @@ def _quoted_for_java(text: str) -> str:
 Reader: TypeAlias = Any
 """A DataStreamReader or a DataFrameReader: PySpark has no common type for the two."""
 
-_LINE_SEPARATOR: Final = "linesep"
-_NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
-"""By default Spark skips a file that is a week older than the newest it knows, without a warning."""
-_WITHOUT_CHECKSUMS: Final = {
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-}
-_MORE_THAN_ITSELF: Final = re.compile(r"([\\\[\]{}*?])")
 _SUMMARY: Final = r"/_(?:common_)?metadata[^/]*$"
 """Pattern of a file that tells of other Parquet files. Spark lists it, unlike other files with such a name."""
 _OF_TIMESTAMPS: Final = frozenset({"timestampformat", "enabledatetimeparsingfallback", "locale", "timezone"})
-_ONE: Final = "one"
 _NO_TEXT: Final = "\x01"
-_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: int) -> DataFrame:
@@ -180,8 +166,9 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     of_folder = {name for name in source.options if (row := find_options(name, source.encoding)) and row.of_folder}
     reader_options = {name: value for name, value in source.options.items() if name in of_folder}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
-    reader = reader.options(**_NEVER_TOO_OLD).options(**checksum_options(path)).options(**reader_options)
-    of_lines = {name: value for name, value in parser_options.items() if name.lower() == _LINE_SEPARATOR}
+    # by default Spark skips a file that is a week older than the newest it knows, without a warning
+    reader = reader.options(maxFileAge="36500d").options(**checksum_options(path)).options(**reader_options)
+    of_lines = {name: value for name, value in parser_options.items() if name.lower() == "linesep"}
     if source.encoding in ("text", "json"):
         lines = drop_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
         others = {name: value for name, value in parser_options.items() if name not in of_lines}
@@ -222,8 +209,9 @@ def checksum_options(place: str) -> dict[str, str]:
     not be opened (docs/adr/0130). A store has no such checksums. Hadoop keeps its first client of a store for the life
     of a JVM, with the options of the reader that made it: with these, no state would ever be loaded from that store.
     """
-    is_local = "://" not in place or place.startswith("file:")
-    return dict(_WITHOUT_CHECKSUMS) if is_local else {}
+    if "://" in place and not place.startswith("file:"):
+        return {}
+    return {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 
 
 def _lines(reader: Reader, path: str) -> DataFrame:
@@ -233,7 +221,7 @@ def _lines(reader: Reader, path: str) -> DataFrame:
 
 def literal(path: str) -> str:
     """Escape the characters of ``path`` that Spark's readers would take for a pattern."""
-    return _MORE_THAN_ITSELF.sub(r"\\\1", path)
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
 def _file() -> Column:
@@ -242,21 +230,20 @@ def _file() -> Column:
 
 def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
     # columns are identified by their place: a file whose header names others must not be read as if it did not
-    checked = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    texts = replace_timestamps(columns)
+    checked, texts = (
+        {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
+        replace_timestamps(columns),
+    )
     rows: DataFrame = reader.format("csv").schema(texts.add(CORRUPT, StringType())).options(**checked).load(path)
     values = {field.name: _csv_value(field, options) for field in columns}
-    unfit = [
-        F.col(f"`{field.name}`").isNotNull() & values[field.name].isNull()
-        for field in columns
-        if isinstance(field.dataType, TimestampType)
-    ]
+    moments = (field.name for field in columns if isinstance(field.dataType, TimestampType))
+    unfit = (F.col(f"`{name}`").isNotNull() & values[name].isNull() for name in moments)
     no_moment = reduce(operator.or_, unfit, F.lit(False))  # noqa: FBT003  lit has no keyword
     kept = [CORRUPT, *(field.name for field in columns if isinstance(field.dataType, StringType))]
     found = [F.coalesce(F.col(f"`{name}`"), F.lit("")) for name in kept]
     size = sum((F.octet_length(text) for text in found), F.lit(0))
     # the reader replaced bytes that were no UTF-8. The record itself is gone
-    replaced = (F.contains(text, F.lit(_REPLACEMENT)) for text in found)
+    replaced = (F.contains(text, F.lit("\N{REPLACEMENT CHARACTER}")) for text in found)
     was_replaced = reduce(operator.or_, replaced, F.lit(False))  # noqa: FBT003  lit has no keyword
     fault = (
         F.when(size > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
@@ -276,7 +263,7 @@ def _csv_value(field: StructField, options: dict[str, str]) -> Column:
     if not isinstance(field.dataType, TimestampType):
         return text
     told = {name: options[name] for name in _OF_TIMESTAMPS & options.keys()}
-    one = F.from_csv(text, f"{_ONE} timestamp", {**told, "sep": _NO_TEXT, "quote": ""})[_ONE]
+    one = F.from_csv(text, "one timestamp", {**told, "sep": _NO_TEXT, "quote": ""})["one"]
     return F.when(~F.rlike(text, F.lit(f"{TIME_OF_DAY}|[{_NO_TEXT}\r\n]")), one)
 
 
@@ -285,6 +272,5 @@ def _csv_fault(columns: StructType, options: dict[str, str]) -> Column:
     texts = _text_columns(columns)
     permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     unfit = F.from_csv(F.col(CORRUPT), texts.add(CORRUPT, StringType()).toDDL(), {**options, **permissive})
-    return F.when(unfit[CORRUPT].isNull(), F.lit(QuarantineReason.WRONG_TYPE.value)).otherwise(
-        QuarantineReason.MALFORMED.value
-    )
+    wrong_type = F.when(unfit[CORRUPT].isNull(), F.lit(QuarantineReason.WRONG_TYPE.value))
+    return wrong_type.otherwise(QuarantineReason.MALFORMED.value)

@@ -28,7 +28,6 @@ from sessionizer.stream_spec.document.source import FilesSource, Source
 
 _HIDDEN: Final = ("_", ".")
 _NAMED: Final = 3
-RECURSIVE: Final = "recursivefilelookup"
 LOOKED_AT: Final = 10_000
 """Most entries of a folder that are read, because a driver does not wait for a folder of millions."""
 
@@ -65,10 +64,9 @@ class PassedOver:
 
 
 def look_at_folder(folder: Path, taken: Mapping[str, int], *, recursive: bool, apart: str | None = None) -> PassedOver:
-    """Look at the first ``LOOKED_AT`` entries of ``folder``.
+    """Look at the first entries of ``folder``. Raises OSError.
 
-    ``taken``: when each file that was read had changed last (epoch ms), by its path. ``apart``: a folder that the
-    stream itself moves files to. Raises OSError.
+    ``taken``: when read files had changed last (epoch ms). ``apart``: a folder that the stream itself moves files to.
     """
     entries = list(islice(_visible(folder, recursive=recursive), LOOKED_AT))
     changed = [entry.path for entry in entries if _has_changed(entry, taken.get(entry.path))]
@@ -91,10 +89,8 @@ def _visible(folder: Path, *, recursive: bool) -> Iterator[os.DirEntry[str]]:
 
 
 def _has_changed(entry: os.DirEntry[str], taken_at: int | None) -> bool:
-    if taken_at is None:
-        return False
     with suppress(OSError):
-        return entry.stat().st_mtime_ns // 1_000_000 != taken_at
+        return taken_at is not None and entry.stat().st_mtime_ns // 1_000_000 != taken_at
     return False  # it is gone by now
 
 
@@ -136,11 +132,8 @@ class FolderWatch:
             for path in list(self._taken)[:-LOOKED_AT]:  # of many files only the newest are kept
                 del self._taken[path]
             options = {name.lower(): value for name, value in self.source.options.items()}
-            recursive = options.get(RECURSIVE, "").lower() == "true"
-            unread = look_at_folder(
-                self.folder, self._taken, recursive=recursive, apart=options.get("sourcearchivedir")
-            )
-            lines = list(unread.lines())
+            recursive, apart = options.get("recursivefilelookup", "").lower() == "true", options.get("sourcearchivedir")
+            lines = [*look_at_folder(self.folder, self._taken, recursive=recursive, apart=apart).lines()]
             self.warning = "; ".join(lines) or None
             news = [line for line in lines if line not in self._said]
             self._said.update(news)

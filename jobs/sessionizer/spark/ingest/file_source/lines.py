@@ -7,9 +7,7 @@ Spark makes ``10:00`` a moment of the day on which it is read. The parsed value 
 have such a text is therefore parsed once more, with texts in place of timestamps.
 """
 
-import operator
 from collections.abc import Callable, Mapping
-from functools import reduce
 from typing import Final, cast
 
 from pyspark.errors import PySparkException
@@ -25,14 +23,13 @@ from sessionizer.stream_spec.sql_guard import TIME_OF_DAY
 
 BEGINS: Final = r"[\x00-\x20\x7f]*(?:T[0-9]|[0-9]{1,2}:)"
 """Pattern of how such a text begins."""
-_FORMAT: Final = "timestampformat"
 
 
 def find_times_of_day(
     columns: StructType, options: Mapping[str, str], may_have: Column, parse: Callable[[StructType], Column]
 ) -> Column:
     """Find records with a time of day for a timestamp. ``may_have``: which to ``parse`` anew, as a struct of texts."""
-    has_format = _FORMAT in {name.lower() for name in options}
+    has_format = "timestampformat" in {name.lower() for name in options}
 
     def is_time(text: Column, kind: DataType) -> Column | None:
         if not isinstance(kind, TimestampType):
@@ -75,10 +72,6 @@ def _replaced(kind: DataType) -> DataType:
     return kind
 
 
-_BEGINS_OF_SURROGATES: Final = (r"\ud", r"\uD")
-_ESCAPED_BACKSLASH: Final = r"\\\\"
-_SURROGATE_PAIR: Final = r"\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_SURROGATE: Final = r"\\u[dD][89a-fA-F]"
 RAW, POSITION, FAULT = "_raw", "_position", "_fault"
 CORRUPT: Final = "_corrupt_record"
 """The column in which Spark's parsers leave a record that does not fit."""
@@ -122,16 +115,14 @@ def parse_lines(
 
 
 def _has_half_a_character() -> Column:
-    """Find lines in which an escape is one half of a surrogate pair.
-
-    Spark makes ``?`` of such a half, so two keys would become one.
+    """Find lines in which an escape is one half of a surrogate pair. Spark makes ``?`` of such a half.
 
     No pattern repeats a group: Java would need stack for each repetition. Few lines have such an escape at all.
     """
-    may_have = reduce(operator.or_, (F.contains("value", F.lit(begin)) for begin in _BEGINS_OF_SURROGATES))
-    escapes = F.regexp_replace("value", _ESCAPED_BACKSLASH, " ")
-    alone = F.regexp_replace(escapes, _SURROGATE_PAIR, " ")
-    return may_have & F.rlike(alone, F.lit(_SURROGATE))
+    may_have = F.contains("value", F.lit(r"\ud")) | F.contains("value", F.lit(r"\uD"))
+    no_backslashes = F.regexp_replace("value", r"\\\\", " ")
+    alone = F.regexp_replace(no_backslashes, r"\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", " ")
+    return may_have & F.rlike(alone, F.lit(r"\\u[dD][89a-fA-F]"))
 
 
 def _parse_json(columns: StructType, options: Mapping[str, str]) -> Column:
@@ -144,9 +135,8 @@ def _json_fault() -> Column:
     """Tell the two faults of JSON apart: Spark marks a record that does not fit, and valid JSON has a wrong type."""
     unfit = F.col(f"parsed.{CORRUPT}").isNotNull() | F.col("value").isNull() | (F.trim("value") == "")
     is_object = F.expr("json_object_keys(value)").isNotNull()
-    fault = F.when(
-        unfit, F.when(is_object, QuarantineReason.WRONG_TYPE.value).otherwise(QuarantineReason.MALFORMED.value)
-    )
+    misfit = F.when(is_object, QuarantineReason.WRONG_TYPE.value).otherwise(QuarantineReason.MALFORMED.value)
+    fault = F.when(unfit, misfit)
     # Spark reads the first of several objects and drops the rest. Most objects are flat: they end with their only brace
     flat = F.instr("value", "}") == F.length("value")
     is_alone = flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1)
@@ -163,7 +153,6 @@ def parse_column_schema(columns: str | None) -> StructType:
         raise InvalidSpec("source.columns", columns, f"names, types and comments only: {', '.join(computed)} has more")
     names = [name.lower() for name in declared.names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidSpec(
-            "source.columns", columns, f"each column once, whatever its case: {', '.join(repeated)} is repeated"
-        )
+        allowed = f"each column once, whatever its case: {', '.join(repeated)} is repeated"
+        raise InvalidSpec("source.columns", columns, allowed)
     return declared

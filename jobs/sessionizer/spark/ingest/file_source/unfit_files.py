@@ -19,6 +19,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import unquote
@@ -95,10 +96,8 @@ def find_unfit_column(declared: T.DataType, found: T.DataType, place: str = "") 
     least = 0 if isinstance(declared, T.DateType) else _BITS[T.IntegerType()]
     is_inexact = isinstance(declared, T.FloatType | T.DoubleType | T.DateType) and bits > least
     if is_inexact or (held is not None and bits > held):
-        kind = found.simpleString()
-        return (
-            f"{place} has values of type {kind} where source.columns has {declared.simpleString()}. Declare it {kind}"
-        )
+        kind, given = found.simpleString(), declared.simpleString()
+        return f"{place} has values of type {kind} where source.columns has {given}. Declare it {kind}"
     return None
 
 
@@ -121,10 +120,7 @@ def _held(kind: pa.DataType) -> T.DataType:
     if pa.types.is_dictionary(kind):
         return _held(kind.value_type)
     if pa.types.is_struct(kind):
-        fields = T.StructType()
-        for field in kind:
-            fields = fields.add(field.name, _held(field.type))
-        return fields
+        return T.StructType([T.StructField(field.name, _held(field.type)) for field in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return T.ArrayType(_held(kind.value_type))
     if pa.types.is_map(kind):
@@ -200,9 +196,6 @@ def _first_line_by_spark(spark: SparkSession, uri: str, options: Mapping[str, st
     return next((row.value for row in lines.take(100) if _is_told(row.value, options.get("comment"))), None)
 
 
-_LONGEST_SIGN: Final = 16
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """A kind of file by the bytes that it begins with. ``suffix``: the end of the names by which Spark reads it."""
@@ -232,11 +225,8 @@ def find_unfit_files(spark: SparkSession, source: FilesSource, uris: Sequence[st
     """Find the files that cannot be read as those of the source, each with the reason."""
     if source.encoding == "parquet":
         return find_unfit_types(spark, source, uris)  # Spark says what else is wrong with them
-    found = {
-        uri: problem
-        for uri, problem in zip(uris, several_at_a_time(_problem, uris), strict=True)
-        if problem is not None
-    }
+    problems = zip(uris, several_at_a_time(_problem, uris), strict=True)
+    found = {uri: problem for uri, problem in problems if problem is not None}
     return found | other_headers(spark, source, [uri for uri in uris if uri not in found])
 
 
@@ -245,12 +235,10 @@ def _problem(uri: str) -> str | None:
     path = local_path(uri) or (folder_at(unquote(uri)) if object_store(uri) else None)
     if path is None:
         return None
-    try:
-        with open_data(path) as file:
-            begin = file.read(_LONGEST_SIGN)
-            return name_problem(path.name, begin, file.seek(0, 2))
-    except (OSError, StoreUnreachable):
-        return None
+    with suppress(OSError, StoreUnreachable), open_data(path) as file:
+        begin = file.read(16)  # longer than any sign
+        return name_problem(path.name, begin, file.seek(0, 2))
+    return None
 
 
 def name_problem(name: str, begin: bytes, size: int) -> str | None:
@@ -270,8 +258,6 @@ def name_problem(name: str, begin: bytes, size: int) -> str | None:
     return None
 
 
-_FILES: Final = "files"
-_PARQUET: Final = "parquet"
 _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
 
 
@@ -298,11 +284,10 @@ class UnreadableFiles:
         no file caused the error, or one that is left out already.
         """
         named = _NAMED.search(str(error))
-        suspects = [file_position(named[1])] if named else brought if _PARQUET in whole_text(error) else ()
+        suspects = [file_position(named[1])] if named else brought if "parquet" in whole_text(error) else ()
         known = self.uris()
         for each in suspects:
-            cause = None if each in known else _damage(spark, spec, each)
-            if cause is not None:
+            if each not in known and (cause := _damage(spark, spec, each)) is not None:
                 self.put_aside(each, cause)
                 return f"quarantined as a whole, as it cannot be read: {each} ({cause})"
         return None
@@ -317,10 +302,10 @@ class UnreadableFiles:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
-        write_json(self.record, add_stamp({_FILES: {**self._known(), uri: cause}}))
+        write_json(self.record, add_stamp({"files": {**self._known(), uri: cause}}))
 
     def _known(self) -> Mapping[str, str]:
-        return content_of(self.record, read_json(self.record) or {}, _FILES, str)
+        return content_of(self.record, read_json(self.record) or {}, "files", str)
 
 
 def drop_files(rows: DataFrame, uris: Sequence[str]) -> DataFrame:

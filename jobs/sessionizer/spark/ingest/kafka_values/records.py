@@ -76,8 +76,7 @@ def _fields(message: Message) -> dict[str, Any]:
 
 def _value(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401  any value of Protobuf
     if is_map(field):
-        of_value = field.message_type.fields_by_name["value"]
-        of_key = field.message_type.fields_by_name["key"]
+        of_key, of_value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         return [(_single(of_key, key), _single(of_value, each)) for key, each in value.items()]
     return [_single(field, each) for each in value] if field.is_repeated else _single(field, value)
 
@@ -109,17 +108,15 @@ def parse_records(
 ) -> DataFrame:
     """Parse the values of Kafka's ``records``. ``reader``: the schema of Avro with the columns. Raises InvalidSpec."""
     position = F.concat_ws("-", "topic", "partition", "offset").alias(POSITION)
-    about = F.struct(
-        F.col("key").cast("string").alias("key"), "topic", "partition", "offset", "timestamp", "headers"
-    ).alias("kafka")
+    key = F.col("key").cast("string").alias("key")
+    about = F.struct(key, "topic", "partition", "offset", "timestamp", "headers").alias("kafka")
     if source.encoding in {"json", "text"}:
         lines = records.select(F.col("value").cast("string").alias("value"), position, about)
         return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
     values = records.select("value", position, about)
     parsed = _avro(values, reader, writers) if source.encoding == "avro" else _protobuf(source, writers)
     rows, names = _add_parsed(values, parsed, source)
-    columns = [F.col(f"parsed.`{name}`") for name in names]
-    fault = _fault(max_event_bytes, writers)
+    columns, fault = [F.col(f"parsed.`{name}`") for name in names], _fault(max_event_bytes, writers)
     raw = F.translate(F.base64("value"), "\r\n", "")  # Spark breaks it into lines
     return rows.select(*columns, POSITION, "kafka", raw.alias(RAW), fault.alias(FAULT))
 

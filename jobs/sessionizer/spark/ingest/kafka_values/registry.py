@@ -142,9 +142,6 @@ _certificates: Final = cache(ssl.create_default_context)
 MOST_ASKED: Final = 1_000
 """Number of ids after which a lineage asks for no more, because a producer writes ids at random."""
 UNKNOWN_ID: Final = "UNKNOWN_SCHEMA_ID"
-_IDS: Final = "ids"
-_NAMED: Final = re.compile(rf"\[{UNKNOWN_ID} (\d+)\]")
-_FIRST_MESSAGE: Final = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +170,14 @@ class SchemaIds:
 
     def asked(self) -> frozenset[int]:
         """Return the ids that the registry is to be asked for. Raises DamagedFile."""
-        return frozenset((read_json(self.record) or {}).get(_IDS, []))
+        return frozenset((read_json(self.record) or {}).get("ids", []))
 
     def meet(self, error: Exception) -> str | None:
         """Remember the id that ended a query with ``error``, and return a text about it. None for another error."""
-        found = _NAMED.search(str(error))
-        asked = self.asked()
+        found, asked = re.search(rf"\[{UNKNOWN_ID} (\d+)\]", str(error)), self.asked()
         if found is None or int(found[1]) in asked:
             return None
-        write_json(self.record, add_stamp({_IDS: sorted({*asked, int(found[1])})}))
+        write_json(self.record, add_stamp({"ids": sorted({*asked, int(found[1])})}))
         return f"a value names schema {found[1]}, for which the registry is asked"
 
 
@@ -192,9 +188,8 @@ def find_writers(client: RegistryClient, source: KafkaSource, asked: Collection[
     try:
         known = {number: _known_as(each, source) for number, each in sorted(registered.items())}
     except ValueError as error:
-        raise SourceUnreachable(
-            client.registry.url, f"its answer is not a Protobuf schema in base64: {error}"
-        ) from error
+        cause = f"its answer is not a Protobuf schema in base64: {error}"
+        raise SourceUnreachable(client.registry.url, cause) from error
     return Writers(
         known={number: text for number, text in known.items() if text is not None},
         absent=frozenset({*asked} - registered.keys()) | {number for number, text in known.items() if text is None},
@@ -233,7 +228,7 @@ def message_indexes(file: bytes, message: str) -> tuple[int, ...] | None:
 
 def indexes_in_header(path: tuple[int, ...]) -> bytes:
     """Return the place of a message as Confluent's header has it: a zero for the first message of a file."""
-    if path == _FIRST_MESSAGE:
+    if path == (0,):
         return b"\0"
     return b"".join(_varint(number << 1) for number in (len(path), *path))
 
