@@ -24,7 +24,8 @@ from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.schema import group_labels
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.history.read import FirstBatch
-from sessionizer.spark.query.assembly import GROUP, PUNCTUATION, packer
+from sessionizer.spark.ingest.punctuation import GROUP, PUNCTUATION
+from sessionizer.spark.query.assembly import packer
 from support.streams.in_memory_groups import PAYLOAD, event_row_of, event_rows, event_table, plain_rows, row_of
 from support.streams.in_memory_groups import session_rows as rows_of_sessions
 from support.streams.strategies import ORIGIN_MS, examples_of, histories

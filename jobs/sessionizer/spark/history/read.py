@@ -68,10 +68,7 @@ class FirstBatch:
     keeps_later: bool
 
     def taken(self, guarded: Guarded, events: int) -> DataFrame:
-        """Return rows of ``rows.EMITTED``: sessions, refused rows, conflicts, open events, and counts of other rows.
-
-        ``events``: their approximate number.
-        """
+        """Return ``rows.EMITTED``: sessions, refused, conflicts, open events, counts. ``events``: how many, roughly."""
         columns = schema.event_schema(guarded.payload_fields, self.rules.clock).names
         share = group_of(F.col(schema.KEY), max(1, -(-events // EVENTS_PER_SHARE))).alias(_SHARE)
         numbered = guarded.rows.where(F.col(REASON).isNull()).select(*columns, share)
@@ -127,10 +124,7 @@ class EventHistory:
     figures: SourceFigures
 
     def take(self, until_ms: int | None) -> DataFrame:
-        """Decide all events as one batch, with the watermark at ``until_ms`` (None: after every session's end).
-
-        Returns rows of ``rows.EMITTED``, kept on disk because sessions and open events are read from them.
-        """
+        """Decide all as one batch, the watermark at ``until_ms`` or after all. Returns ``rows.EMITTED``, on disk."""
         payload = self.guarded.payload_fields
         watermark_ms = NEVER_MS if until_ms is None else until_ms
         first = FirstBatch(self.rules, watermark_ms, payload, payload, keeps_later=True)

@@ -79,7 +79,9 @@ class DailyReport:
         """Bring ``daily`` up to date, None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
         if not DeltaTable.isDeltaTable(self.spark, self.sessions):
             return None
-        ensure_table(self.spark, sessions_daily_shape(self._totals()), self.daily)
+        columns = self._summarize_days(self.spark.read.format("delta").load(self.sessions)).schema
+        totals = StructType([field for field in columns if field.name.startswith(TOTAL)])
+        ensure_table(self.spark, sessions_daily_shape(totals), self.daily)
         bookmark = self.bookmarks / f"sessions_daily-{table_id(self.spark, self.sessions)}"
         rebuilt = not data_exists(bookmark)
         try:
@@ -136,10 +138,6 @@ class DailyReport:
             *(F.sum(name).alias(TOTAL + name) for name in numeric),
         )
 
-    def _totals(self) -> StructType:
-        columns = self._summarize_days(self.spark.read.format("delta").load(self.sessions)).schema
-        return StructType([field for field in columns if field.name.startswith(TOTAL)])
-
 
 def _is_one_of(dates: Iterable[date]) -> Column:
     return F.col("date").isin(sorted(dates))
@@ -162,10 +160,12 @@ def minute_row(sample: Sample) -> JsonObject:
     split = {f"{phase}_ms": sample.phases.get(phase, 0) for phase in PHASES}
     split |= {f"ended_by_{reason}": sample.closed.get(reason, 0) for reason in CloseReason}
     figures = {name: split[name] if name in split else getattr(sample, name) for name in HISTORY_FIGURES}
+    until = sample.watermark_ms  # that of a drained stream is beyond the calendar
+    shown = None if until is None or until >= YEAR_9999_MS else datetime.fromtimestamp(until / 1000, UTC)
     return {
         **_begin(sample.at, "minute", sample.lineage, sample.batch_id),
         **figures,
-        "watermark": _moment(sample.watermark_ms),
+        "watermark": shown,
         "straggler": sample.straggler.partition(":")[0] if sample.straggler else None,
     }
 
@@ -183,14 +183,8 @@ def mark_row(mark: Mark) -> JsonObject:
 
 
 def _begin(at: int, kind: str, lineage: str | None, batch_id: int | None) -> JsonObject:
-    moment = _moment(at)
-    assert moment is not None  # noqa: S101  a row has its moment
+    moment = datetime.fromtimestamp(at / 1000, UTC)
     return {"date": moment.date(), "at": moment, "kind": kind, "lineage": lineage, "batch_id": batch_id}
-
-
-def _moment(ms: int | None) -> datetime | None:
-    # the watermark of a drained stream is beyond the calendar
-    return None if ms is None or ms >= YEAR_9999_MS else datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms: int) -> int:

@@ -48,18 +48,15 @@ def sample_files(
         plain: dict[str, Any] = {"sep": form.separator, "header": form.has_header, "escape": '"'}
         texts = reader.options(**plain).csv(path)
         inferred = reader.options(**plain, inferSchema=True).csv(path).schema
-        kinds = {field.name: _type_of_csv(field.dataType) for field in inferred}
+        moments = ("timestamp", "date", "time", "void")
+        is_text = {field.name: field.dataType.simpleString().startswith(moments) for field in inferred}
+        kinds = {field.name: "string" if is_text[field.name] else ddl(field.dataType) for field in inferred}
         first = texts.limit(_SAMPLED).collect()
         # a number would be another text than the one in the file, such as 007
         zeros = re.compile(r"0\d+")
         kinds |= {name: "string" for name in texts.columns if any(zeros.fullmatch(row[name] or "") for row in first)}
         rows = texts.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in kinds.items()))
     return sample_columns(rows), ddl_of(rows)
-
-
-def _type_of_csv(kind: DataType) -> str:
-    name = kind.simpleString()
-    return "string" if name.startswith(("timestamp", "date", "time", "void")) else ddl(kind)
 
 
 def ddl(kind: DataType) -> str:

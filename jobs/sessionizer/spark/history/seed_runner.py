@@ -158,17 +158,13 @@ class HistoryReader:
         """Give ``take`` the rows. The position is read first: events that come meanwhile appear twice, not never."""
         if self.decision.past.format == SOURCE:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, take)
-        place = self._live(scratch) if wants_place else HistoryPosition()
+        live, place = self.decision.live_from, HistoryPosition()
+        if wants_place and live == NOW:
+            place = read_to_now(self.spark, self.spec, self.platform_home, scratch, lambda _: None)
+        elif wants_place and live != BEGINNING:
+            place = HistoryPosition(json.loads(live))
         take(read_history_rows(self.spark, self.spec, self.past, self.platform_home))
         return place
-
-    def _live(self, scratch: DataPath) -> HistoryPosition:
-        live = self.decision.live_from
-        if live == BEGINNING:
-            return HistoryPosition()
-        if live == NOW:
-            return read_to_now(self.spark, self.spec, self.platform_home, scratch, lambda _: None)
-        return HistoryPosition(json.loads(live))
 
     def _first(self, guarded: Guarded) -> tuple[SourceFigures, FirstBatch]:
         looked, kept = look(guarded), self._types(guarded)
@@ -193,10 +189,7 @@ class HistoryReader:
 
 
 def spec_of_history(folder: DataPath, spec: StreamSpec) -> StreamSpec:
-    """Return the spec by which the kept history in ``folder`` was read. Without one, return the file's ``spec``.
-
-    A seed that is killed later goes on by the approved spec, whatever its file says by then. Raises DamagedFile.
-    """
+    """Return the approved spec by which the kept history in ``folder`` was read, else ``spec``. Raises DamagedFile."""
     file = folder / f"{_TAKEN}.json"
     kept = (examine_data_json(file).value or {}).get("spec")
     return spec if kept is None else parse_recorded_spec(kept, file)

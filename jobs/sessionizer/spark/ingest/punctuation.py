@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from sessionizer.checkpoint.files import files_between, files_of_batch, list_files_until
 from sessionizer.checkpoint.log_entries import (
@@ -42,7 +43,7 @@ from sessionizer.home.record_file import read_json, write_json
 from sessionizer.home.roots import ControlPath, DataPath, resolve_place, uri_of
 from sessionizer.home.stream_home import LineageHome
 from sessionizer.spark.ingest.file_source.lines import POSITION, RAW
-from sessionizer.spark.ingest.guard import REASON
+from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.stream_spec.document.names import format_duration
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -51,33 +52,33 @@ COLUMNS = (
     "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "
     "unreadable struct<uri: string, cause: string>, seed boolean, shows_open boolean"
 )
+GROUP, PUNCTUATION = "key_group", "punctuation"
 _TO_GROUPS: Final = ("floor_ms", "timeouts", "said_at_ms", "seed", "shows_open")
 # The last instant a timestamp can show; a watermark there closes everything.
 _END_OF_TIME_MS = 253_402_300_799_000
 
 
-def read_punctuations(spark: SparkSession, folder: DataPath) -> DataFrame:
-    """Read the punctuations in ``folder`` as they come. ``TakenPunctuations`` removes those of committed batches."""
-    reader = spark.readStream.schema(COLUMNS).option("pathGlobFilter", "*.json")
-    return reader.option("multiLine", "true").json(uri_of(folder))
+def read_punctuations(spark: SparkSession, folder: DataPath, delay_ms: int, columns: StructType) -> DataFrame:
+    """Read the punctuations in ``folder`` as they come, in the ``columns`` of events.
 
-
-def build_text() -> Column:
-    """Return the punctuation as the JSON that every group gets, null for one that concerns no group."""
-    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct(*_TO_GROUPS)))
-
-
-def quarantine_columns() -> dict[str, Column]:
-    """Return the quarantine columns of an unreadable file's report: reason, raw and position, null in all others."""
-    reason = F.when(F.col("unreadable").isNotNull(), F.lit(QuarantineReason.UNREADABLE_FILE.value))
-    return {REASON: reason, RAW: F.col("unreadable.cause"), POSITION: F.col("unreadable.uri")}
-
-
-def watermark_time(delay_ms: int) -> Column:
-    """Return the event time that makes Spark's watermark the punctuation's floor, from the next batch on."""
+    Each is the JSON that every group gets, or a row to quarantine. Its event time makes Spark's watermark, which lies
+    ``delay_ms`` behind, the floor of the punctuation from the next batch on.
+    """
     floor = F.when(F.col("floor_ms") < _END_OF_TIME_MS - delay_ms, F.col("floor_ms"))
     floor = floor.when(F.col("floor_ms").isNotNull(), F.lit(_END_OF_TIME_MS - delay_ms))
-    return F.timestamp_millis(floor + F.lit(delay_ms))
+    file = F.col("unreadable")
+    own = {
+        PUNCTUATION: F.when(file.isNull(), F.to_json(F.struct(*_TO_GROUPS))),
+        REASON: F.when(file.isNotNull(), F.lit(QuarantineReason.UNREADABLE_FILE.value)),
+        RAW: F.col("unreadable.cause"),
+        POSITION: F.col("unreadable.uri"),
+        EVENT_TIME: F.timestamp_millis(floor + F.lit(delay_ms)),
+        GROUP: F.lit(0),
+    }
+    values = ((field, own.get(field.name, F.lit(None))) for field in columns)
+    reader = spark.readStream.schema(COLUMNS).option("pathGlobFilter", "*.json").option("multiLine", "true")
+    chosen = (value.cast(field.dataType).alias(field.name) for field, value in values)
+    return reader.json(uri_of(folder)).select(*chosen)
 
 
 def move_watermark(folder: DataPath, floor_ms: int) -> None:
@@ -131,11 +132,7 @@ KEPT: Final = 100
 
 @dataclass(slots=True)
 class TakenPunctuations:
-    """Punctuations in ``folder`` that the query with this ``checkpoint`` has read.
-
-    ``keep``: number of committed batches whose punctuations stay. ``swept``: the last batch dealt with. ``kept``:
-    batches with their punctuations that are still there.
-    """
+    """Punctuations that a query has read, but the ``keep`` newest batches'. ``swept``: the last batch dealt with."""
 
     folder: DataPath
     checkpoint: DataPath
@@ -199,11 +196,7 @@ class TimeoutTable:
     def of(
         cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage: LineageHome
     ) -> TimeoutTable | None:
-        """Choose the table that ``spec`` names. ``lineage`` keeps the timeouts that were passed on.
-
-        None if the spec names no table and no timeout was ever passed on. Else the spec's own timeouts must be passed
-        on.
-        """
+        """Choose the table that ``spec`` names. None without one, if no timeout was ever passed on."""
         rules, announced = spec.rules, lineage.announced_timeouts
         named = rules.client_timeouts_table
         if named is None and not read_announced_timeouts(announced):

@@ -111,10 +111,7 @@ def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path,
 
 
 def _require_literal(spark: SparkSession, source: FilesSource, folder: str) -> None:
-    """Raise InvalidSpec if the folder's name holds characters of a pattern, and Spark cannot find it by name.
-
-    Spark reads a pattern that fits nothing as an empty source, and Hadoop cannot look for a name with a colon.
-    """
+    """Raise InvalidSpec if Spark would take the folder's name for a pattern, or Hadoop finds a colon in it."""
     if ":" in folder.partition("://")[2] or ("://" not in folder and ":" in folder):
         found = r"Rename the folder: Spark reads no path with a colon and any of [ ] { } * ? \ in it"
         raise InvalidSpec("source.path", source.path, found)

@@ -31,16 +31,15 @@ from sessionizer.core.wire.schema import Labels, group_labels
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.frozen_imports import freeze_imports
-from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.lines import RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
+from sessionizer.spark.ingest.punctuation import GROUP, PUNCTUATION, read_punctuations
 from sessionizer.spark.internals.planned_batches import follow_offset_log
 from sessionizer.spark.query.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 PACKED = "key_group int, kind string, blob binary"
-GROUP, PUNCTUATION = "key_group", "punctuation"
 _Write: TypeAlias = "Callable[[DataFrame, int], None]"
 
 
@@ -153,7 +152,7 @@ def session_query(
     columns = schema.event_schema(payload, rules.clock).names
     group = group_of(F.coalesce(schema.KEY, RAW), spec.key_groups).alias(GROUP)
     events = guarded.rows.select("*", group, F.lit(None).cast("string").alias(PUNCTUATION))
-    all_rows = events.unionByName(_control_rows(spark, punctuations, events, rules))
+    all_rows = events.unionByName(read_punctuations(spark, punctuations, rules.watermark_delay_ms, events.schema))
     if rules.clock.has_watermark:
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
     spare_small_rows(spark, spec.rules.max_event_bytes)
@@ -183,16 +182,3 @@ def rules_of(spec: StreamSpec) -> SessionRules:
         caps=spec.rules.caps,
         emit_every_ms=spec.rules.emit_every_ms or 0,
     )
-
-
-def _control_rows(spark: SparkSession, folder: DataPath, events: DataFrame, rules: SessionRules) -> DataFrame:
-    """Return punctuations in the columns of the events: their text and the watermark's time, or a row to quarantine."""
-    control = punctuation.read_punctuations(spark, folder)
-    own = {
-        PUNCTUATION: punctuation.build_text(),
-        **punctuation.quarantine_columns(),
-        EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
-        GROUP: F.lit(0),
-    }
-    values = ((field, own.get(field.name, F.lit(None))) for field in events.schema)
-    return control.select(*(value.cast(field.dataType).alias(field.name) for field, value in values))

@@ -47,15 +47,6 @@ _Tried: TypeAlias = "tuple[str, str | None]"
 
 
 @dataclass(slots=True)
-class _Clauses:
-    """Clauses of a call: their rewritten ``text``, the expressions of their order, and their ``condition``, if any."""
-
-    text: str = ""
-    ordered: list[_Tried] = field(default_factory=list)
-    condition: _Tried | None = None
-
-
-@dataclass(slots=True)
 class _Rewriting:
     spark: SparkSession
     inputs: dict[str, Column] = field(default_factory=dict)
@@ -98,30 +89,29 @@ class _Rewriting:
         given = list(words[at + 2 : end])
         distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
         taken = [self._tried(sql, part) for part in _parts(given)]
-        clauses, end = self._clauses(sql, words, end + 1)
-        self._note_failures([*taken, *clauses.ordered], clauses.condition)
-        return f"{words[at].written}({distinct}{_list_texts(taken)}){clauses.text}", end
+        clauses, ordered, condition, end = self._clauses(sql, words, end + 1)
+        self._note_failures([*taken, *ordered], condition)
+        return f"{words[at].written}({distinct}{_list_texts(taken)}){clauses}", end
 
-    def _clauses(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[_Clauses, int]:
-        """Return the clauses behind the brackets of a call (``filter``, ``within group``, … ``nulls``), and the end."""
-        found = _Clauses()
+    def _clauses(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[str, list[_Tried], _Tried | None, int]:
+        """Return the clauses behind a call's brackets: their text, what they order by, their condition, and the end."""
+        found, ordered, condition = "", list[_Tried](), None
         while at < len(words) and words[at].is_name("filter", "within", "ignore", "respect"):
             clause = words[at].name
             if clause in ("ignore", "respect"):
-                found.text += f" {clause} nulls"
+                found += f" {clause} nulls"
                 at += 2
                 continue
             opening = at + (1 if clause == "filter" else 2)
             end = find_closing(words, opening)
             if clause == "filter":
-                found.condition = self._tried(sql, words[opening + 2 : end])
-                found.text += f" filter (where {found.condition[0]})"
+                condition = self._tried(sql, words[opening + 2 : end])
+                found += f" filter (where {condition[0]})"
             else:
-                parts = _parts(words[opening + 3 : end])
-                found.ordered = [self._ordered(sql, part) for part in parts]
-                found.text += f" within group (order by {_list_texts(found.ordered)})"
+                ordered = [self._ordered(sql, part) for part in _parts(words[opening + 3 : end])]
+                found += f" within group (order by {_list_texts(ordered)})"
             at = end + 1
-        return found, at
+        return found, ordered, condition, at
 
     def _note_failures(self, taken: Sequence[_Tried], condition: _Tried | None) -> None:
         failed = [F.col(name).isNull() for _, name in taken if name]

@@ -68,10 +68,7 @@ _TABLES: Final = {
 
 @dataclass(slots=True)
 class BatchCounts:
-    """Results of one batch: rows by kind (``rows.*``), reports of groups, and versions of the tables by kind.
-
-    ``evaluated_ms`` and ``written_ms`` are the durations of the query and of the writes to the tables.
-    """
+    """Results of one batch: rows by kind (``rows.*``), reports of groups, versions of written tables, durations."""
 
     of_kind: dict[str, int] = field(default_factory=dict)
     open_in_groups: list[tuple[int, OpenInGroup]] = field(default_factory=list)

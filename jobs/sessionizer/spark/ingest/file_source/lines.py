@@ -78,10 +78,7 @@ CORRUPT: Final = "_corrupt_record"
 
 
 def drop_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
-    """Keep lines of JSON that hold something. A line of white space alone is no event, and nothing is lost with it.
-
-    The mapping decides what a line of ``text`` means. Kafka's records are no lines: an empty one was sent as it is.
-    """
+    """Drop blank lines of JSON, which are no events. The mapping decides what a line of ``text`` means."""
     if encoding != "json":
         return lines
     # nearly every line begins with a brace: no second look at those
