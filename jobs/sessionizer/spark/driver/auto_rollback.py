@@ -38,11 +38,9 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
     is_begun = pending is not None and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY)
     if not is_begun and (canary is None or not canary.goes_back or pending is not None):
         return
-    active = active_lineage(home)
-    if active is not None:
+    if (active := active_lineage(home)) is not None:
         require_data_here(home, active)  # an older release may leave a lineage that it cannot read
-    heartbeat = HeartbeatWriter(home, lease)
-    with heartbeat.keep_beating(works=True):
+    with HeartbeatWriter(home, lease).keep_beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.reason}): rolling back")

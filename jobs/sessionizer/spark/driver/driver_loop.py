@@ -267,8 +267,7 @@ class DriverLoop:
             time.sleep(self._watch.poll_s)
         if self._gate.refused:
             self._say(REFUSED_BATCH)
-        error = query.exception()
-        if error is not None and not self._gate.refused:
+        if (error := query.exception()) is not None and not self._gate.refused:
             self._lease_watch.look()
             raise error
         self._judge(query)

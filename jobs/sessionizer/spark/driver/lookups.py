@@ -88,8 +88,7 @@ class Lookups:
         """Begin to answer the question of this name. Remove a file whose asker is gone."""
         if name.startswith("answer."):
             answer = ANSWER_FILE.of(self._home, name.removeprefix("answer."))
-            found = answer.read()
-            if found is not None and now - found.at > KEPT_MS:
+            if (found := answer.read()) is not None and now - found.at > KEPT_MS:
                 Store(answer.path).remove()
             return False
         file = QUESTION_FILE.of(self._home, name)

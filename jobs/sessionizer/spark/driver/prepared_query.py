@@ -143,8 +143,7 @@ GONE_AFTER_S: Final = 30.0
 
 def require_folder(home: StreamHome, source: Source) -> None:
     """Raise SourceUnreachable if the folder of a stream that has run before is missing, such as an unmounted one."""
-    folder = _missing_folder(home, source)
-    if folder is not None and active_lineage(home) is not None:
+    if (folder := _missing_folder(home, source)) is not None and active_lineage(home) is not None:
         raise SourceUnreachable(folder, AWAY)
 
 

@@ -54,8 +54,7 @@ def classify_failure(
     cause = next(seen, _BY_NAME[UNKNOWN])
     if cause.is_general:
         cause = next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), cause)
-    words = out_of_memory() if cause.may_be_memory else None
-    if words is not None:
+    if (words := out_of_memory() if cause.may_be_memory else None) is not None:
         cause, text = _BY_NAME["memory"], f"{words}; then {text}"
     elif cause.is_one_line:
         text = next(sign for sign in cause.signs if sign in whole)

@@ -179,8 +179,7 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Histor
         table = DeltaSource(format="delta", path=uri_of(folder))
         as_it_is = table.model_copy(update={"options": {"versionAsOf": str(newest)}})
         return HistoryPlace("delta", uri_of(folder), f"version {newest}"), as_it_is
-    sizes = {relative_name(file, folder): size_of(file) for file in files_below(folder)}
-    if not sizes:
+    if not (sizes := {relative_name(file, folder): size_of(file) for file in files_below(folder)}):
         return None
     told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()
     files = _files(source, uri_of(folder), sizes, field)

@@ -126,17 +126,14 @@ class EventHistory:
     def take(self, until_ms: int | None) -> DataFrame:
         """Decide all as one batch, the watermark at ``until_ms`` or after all. Returns ``rows.EMITTED``, on disk."""
         payload = self.guarded.payload_fields
-        watermark_ms = NEVER_MS if until_ms is None else until_ms
-        first = FirstBatch(self.rules, watermark_ms, payload, payload, keeps_later=True)
+        first = FirstBatch(self.rules, NEVER_MS if until_ms is None else until_ms, payload, payload, keeps_later=True)
         return first.taken(self.guarded, self.figures.events).persist(StorageLevel.DISK_ONLY)
 
     def sessions(self, taken: DataFrame) -> DataFrame:
         """Return the columns of the table ``sessions``, without those that name a row's writer. Raises InvalidSpec."""
-        shape = session_rows(self.guarded.payload_fields, keep_events=True)
-        found = unpack(taken, rows.SESSIONS, shape, NOWHERE)
+        found = unpack(taken, rows.SESSIONS, session_rows(self.guarded.payload_fields, keep_events=True), NOWHERE)
         measured = add_measures(found, GuardedAggregates.of(taken.sparkSession, self.spec.measures))
-        kept = ["events"] if self.spec.sink.keep_events else []
-        return measured.select(*SESSION_FACTS, *self.spec.measures, *kept)
+        return measured.select(*SESSION_FACTS, *self.spec.measures, *(["events"] if self.spec.sink.keep_events else []))
 
     def open_events(self, taken: DataFrame) -> DataFrame:
         """Return the events of the sessions that are not final, payload last. ``timeout_ms`` is the one in force."""
@@ -160,8 +157,7 @@ def read_event_history(spark: SparkSession, spec: StreamSpec, folder: Path, plat
         raise InvalidSpec("--input", str(folder), "a folder of files, or a Delta table")
     guarded = read_history_rows(spark, spec, found[1], platform_home)
     types_of_measures(spark, spec, guarded)
-    rules = rules_in_force(spec, client_timeouts(spark, spec, platform_home))
-    return history_of(spec, rules, guarded)
+    return history_of(spec, rules_in_force(spec, client_timeouts(spark, spec, platform_home)), guarded)
 
 
 def history_of(spec: StreamSpec, rules: SessionRules, guarded: Guarded) -> EventHistory:

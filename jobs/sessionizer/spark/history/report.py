@@ -192,8 +192,7 @@ def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms:
     ensure_table(spark, stream_history_shape(), location)
     begin, end = complete_hours(last_version(spark, location, APPLICATION), now_ms)
     found = read_history(home, begin, end - 1)
-    rows = [*map(minute_row, found.samples), *map(mark_row, found.marks)]
-    if not rows:
+    if not (rows := [*map(minute_row, found.samples), *map(mark_row, found.marks)]):
         return 0
     schema = pa.schema(arrow_fields(stream_history_shape().columns))
     table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["at"]), schema=schema)

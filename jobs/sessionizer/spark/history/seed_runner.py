@@ -230,8 +230,7 @@ class SeedRunner(SparkRunner[Seed]):
             tables, changes = self.row_changes()
             for each in count_changes(self.reader.spark, self.home.name, tables, changes):
                 leaving[each.table] += each.rows
-        plan = self.command.plan(decision)
-        return replace(plan, decision=replace(decision, figures=figures, leaving=dict(leaving)))
+        return replace(self.command.plan(decision), decision=replace(decision, figures=figures, leaving=dict(leaving)))
 
     def plan_again(self, record: OperationRecord) -> Plan[SeedPlan]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""

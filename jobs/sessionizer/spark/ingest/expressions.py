@@ -79,8 +79,7 @@ def check_type(rows: DataFrame, field: str, sql: str) -> T.DataType:
     require_permitted(rows, field, sql)
     try:
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
-        beside = rows.select("*", try_expression(rows, sql).alias(_CHECKED))
-        found = beside.schema[_CHECKED].dataType
+        found = rows.select("*", try_expression(rows, sql).alias(_CHECKED)).schema[_CHECKED].dataType
         # an aggregate takes no input that varies: a second look at what the guard let through
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
     except ReadsClock as error:

@@ -143,8 +143,7 @@ def guard(rows: DataFrame, spec: StreamSpec) -> Guarded:
     if has_watermark:
         clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
     else:
-        tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
-        clocks = [clock.now_ms.alias(schema.CLOCK), tie]
+        clocks = [clock.now_ms.alias(schema.CLOCK), F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)]
     own = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
     named = ((f"{schema.PAYLOAD}_{field.name}", field.dataType) for field in payload)
     columns = [F.col(name).cast(kind).alias(name) for name, kind in named]
@@ -197,8 +196,7 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
     sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, StringType | BinaryType)]
     size = reduce(operator.add, (F.coalesce(size, F.lit(0)) for size in sizes))
     invalid = reduce(operator.or_, (~F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003
-    oversized = size > spec.rules.max_event_bytes
-    return [(oversized, QuarantineReason.OVERSIZED), (invalid, QuarantineReason.INVALID_UTF8)]
+    return [(size > spec.rules.max_event_bytes, QuarantineReason.OVERSIZED), (invalid, QuarantineReason.INVALID_UTF8)]
 
 
 def _year_checks(mapped: DataFrame) -> Checks:

@@ -202,15 +202,13 @@ class TimeoutTable:
         if named is None and not read_announced_timeouts(announced):
             return None
         location = None if named is None else resolve_place(named, platform_home)
-        inline_ms = dict(rules.client_timeouts)
-        return cls(spark, location, rules.gap_timeout_ms, inline_ms, announced, lineage.punctuations)
+        return cls(spark, location, rules.gap_timeout_ms, dict(rules.client_timeouts), announced, lineage.punctuations)
 
     def announce_changes(self) -> dict[str, int]:
         """Pass on the changes since the last call (client to ms). Raises PySparkException, JavaError."""
         known = read_announced_timeouts(self.announced)
         current = {} if self.location is None else read_timeout_table(self.spark, self.location)
-        changes = find_changed_timeouts(known, current, self.inline_ms, self.default_ms)
-        if changes:
+        if changes := find_changed_timeouts(known, current, self.inline_ms, self.default_ms):
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
             change_timeouts(self.punctuations, changes)
             write_json(self.announced, announcement({**known, **changes}))

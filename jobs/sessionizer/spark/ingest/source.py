@@ -100,8 +100,7 @@ def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path,
     folder = resolve_place(source.path, home)
     if "://" not in folder and not Path(folder).is_dir():
         raise InvalidSpec("source.path", source.path, f"an existing folder (looked for {folder})")
-    path = literal(folder)
-    if path != folder:
+    if (path := literal(folder)) != folder:
         _require_literal(spark, source, folder)
     rows = read_files(reader, source, path, max_event_bytes)
     if not rows.isStreaming:
@@ -173,8 +172,7 @@ def _environment(field: str, name: str) -> str:
     if not is_allowed(name, os.environ):
         allowed = ", ".join(read_allowed_patterns(os.environ)) or "no variable"
         raise InvalidSpec(field, name, f"{allowed}. Rename the variable, or ask the operator to add it to {ALLOWED}")
-    value = os.environ.get(name)
-    if value is None:
+    if (value := os.environ.get(name)) is None:
         raise InvalidSpec(field, name, "the name of a set environment variable")
     return value
 

@@ -111,8 +111,7 @@ def _answer(future: Any) -> Topic | Fault:  # noqa: ANN401  a Java object
     try:
         described = future.get()
     except Py4JJavaError as error:
-        fault = _fault(error)
-        if fault is None:
+        if (fault := _fault(error)) is None:
             raise
         return fault
     rights = described.authorizedOperations()

@@ -111,8 +111,7 @@ class _Moments:
             return child
         if not (self.may_sanitize and isinstance(given, T.StringType)):
             raise ReadsClock(cast.sql())
-        text = F.regexp_replace(column_of(self.spark, child), F.lit(TIME_OF_DAY), F.lit(""))
-        return expression_of(self.spark, text)
+        return expression_of(self.spark, F.regexp_replace(column_of(self.spark, child), F.lit(TIME_OF_DAY), F.lit("")))
 
     def _is(self, node: Any, name: str) -> bool:  # noqa: ANN401  a Java object
         return bool(is_instance_of(self._gateway, node, f"{CATALYST}.expressions.{name}"))

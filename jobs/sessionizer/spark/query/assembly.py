@@ -140,8 +140,7 @@ class SessionQuery:
                 query.stop()
 
     def _writer(self, write: _Write, checkpoint: DataPath) -> DataStreamWriter:
-        writer = self.emitted.writeStream.foreachBatch(write)
-        return writer.option("checkpointLocation", uri_of(checkpoint))
+        return self.emitted.writeStream.foreachBatch(write).option("checkpointLocation", uri_of(checkpoint))
 
 
 def session_query(

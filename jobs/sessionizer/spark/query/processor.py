@@ -203,8 +203,7 @@ class SessionProcessor(StatefulProcessor):
         """Merge a group that is due, with or without new data. A group that was merged in this batch is left alone."""
         began = time.monotonic()
         group, bounds, planned = self._number[int(key[0])], self._bounds(timerValues, 0), self._planned()
-        step = take_timer(group, self._shared, planned, bounds, self._read_log)
-        if step is not None:
+        if (step := take_timer(group, self._shared, planned, bounds, self._read_log)) is not None:
             self._apply(step, planned, bounds)
             output = Output(group)
             output.step(step, began)

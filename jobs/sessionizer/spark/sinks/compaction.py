@@ -91,13 +91,11 @@ def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) ->
     found = _measure(spark, plan.location, retention)
     if found.old_files:  # else two commits would say that nothing was deleted
         _vacuum(spark, plan.location, retention)
-    before = plan.found.files
-    return TableResult(plan.name, plan.location, before, found.files, found.bytes, found.old_files, overtaken)
+    return TableResult(plan.name, plan.location, plan.found.files, found.files, found.bytes, found.old_files, overtaken)
 
 
 def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> TablePlan:
-    owner = table_property(spark, place.location, OWNER)
-    if owner not in {None, place.owner}:
+    if (owner := table_property(spark, place.location, OWNER)) not in {None, place.owner}:
         return TablePlan(place.name, place.location, skipped=f"it belongs to {owner}")
     warning, merges = None, place.name != OPEN_SESSIONS  # a batch replaces its files, and must not meet a conflict
     if table_property(spark, place.location, _FORGETS) is not None:
@@ -107,8 +105,7 @@ def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> Table
         merges, warning = False, "its log on S3 takes one writer: set spark.delta.logStore.s3.impl to merge its files"
     found, expired = _measure(spark, place.location, retention), 0
     if place.kept_from is not None:
-        rows = spark.read.format("delta").load(place.location)
-        expired = rows.where(F.col("date") < place.kept_from).count()
+        expired = spark.read.format("delta").load(place.location).where(F.col("date") < place.kept_from).count()
     return TablePlan(place.name, place.location, found, None, merges, warning, place.kept_from, expired)
 
 
@@ -132,8 +129,7 @@ def _merge(spark: SparkSession, location: str) -> bool:
 def _measure(spark: SparkSession, location: str, retention: Retention) -> TableFiles:
     detail = DeltaTable.forPath(spark, location).detail().select("numFiles", "sizeInBytes").first()
     assert detail is not None  # noqa: S101  a table has one
-    old = _vacuum(spark, location, retention, dry_run=True)
-    return TableFiles(int(detail.numFiles), int(detail.sizeInBytes), old)
+    return TableFiles(int(detail.numFiles), int(detail.sizeInBytes), _vacuum(spark, location, retention, dry_run=True))
 
 
 def _vacuum(spark: SparkSession, location: str, retention: Retention, *, dry_run: bool = False) -> int:

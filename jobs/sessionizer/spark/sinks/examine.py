@@ -81,5 +81,4 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
     require_no_loss(home, lineage, running.spec)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
-    written = home.streamed_locations(folder).values()
-    require_whole(running.applied, half_written_batch(spark, home, lineage, written))
+    require_whole(running.applied, half_written_batch(spark, home, lineage, home.streamed_locations(folder).values()))

@@ -179,8 +179,7 @@ class GuardedAggregates:
     def of(cls, spark: SparkSession, aggregates: Mapping[str, str]) -> GuardedAggregates:
         """Build the checked aggregates by name. Raises ParseException."""
         rewriting = _Rewriting(spark)
-        results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
-        return cls(rewriting.inputs, rewriting.calls, results)
+        return cls(rewriting.inputs, rewriting.calls, {name: rewriting.result(sql) for name, sql in aggregates.items()})
 
     def evaluate(self, rows: DataFrame, key: str) -> DataFrame:
         """Return ``key`` and a column for each aggregate over the rows of that key."""

@@ -54,8 +54,7 @@ class TableCheck:
         """Check the other tables. Raises StateBehindTables, RowsMissing, DataAway."""
         for name, location in self.home.streamed_locations(self.spec.sink.path).items():
             if name not in self._batches:
-                exists = table_exists(spark, name, location)
-                self._batches[name] = last_versions(spark, location) if exists else None
+                self._batches[name] = last_versions(spark, location) if table_exists(spark, name, location) else None
                 self._require(name, location)
 
     def require_known(self) -> None:

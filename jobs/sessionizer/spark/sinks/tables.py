@@ -153,8 +153,7 @@ def _require_catalog(spark: SparkSession, table: str) -> None:
 
 
 def _name(spark: SparkSession, name: str, location: str, owner: str) -> None:
-    found = _place_of(spark, name)
-    if found is None:
+    if (found := _place_of(spark, name)) is None:
         try:
             spark.catalog.createTable(name, path=location, source="delta")
         except AnalysisException as error:  # another driver may be quicker
@@ -249,8 +248,7 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
     for name, location in tables.items():
         if not table_exists(spark, name, location):
             continue
-        found = table_property(spark, location, OWNER)
-        if found is None:
+        if (found := table_property(spark, location, OWNER)) is None:
             wrote = set(last_versions(spark, location)).difference(lineages)
             strangers = sorted(name for name in wrote if not is_of_operation(name))
             found = f"the stream of lineage {strangers[-1]}" if strangers else owner

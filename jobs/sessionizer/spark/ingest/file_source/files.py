@@ -84,8 +84,7 @@ def parse_csv_lines(
     if is_option_on(options, "header"):
         records = records.where(~_is_header(columns, parser))
     rows = records.select("value", POSITION, parser.parsed(columns).alias("parsed"))
-    unfit = F.col("parsed").isNull() | F.col(f"parsed.`{CORRUPT}`").isNotNull()
-    fault = F.when(unfit, _unfit_reason(columns, parser))
+    fault = F.when(F.col("parsed").isNull() | F.col(f"parsed.`{CORRUPT}`").isNotNull(), _unfit_reason(columns, parser))
     times = find_times_of_day(columns, options, parser.may_have_time_of_day, parser.parsed)
     fault = line_fault(max_event_bytes).otherwise(fault.when(times, F.lit(QuarantineReason.WRONG_TYPE.value)))
     names = [F.col(f"parsed.`{name}`") for name in columns.names]

@@ -44,8 +44,7 @@ def find_times_of_day(
 
 def find_in_folders(columns: StructType) -> Column:
     """Find rows of a folder such as ``at=10%3A00``, whose name gives the value of a timestamp of ``columns``."""
-    names = "|".join(rf"\Q{field.name}\E" for field in columns if isinstance(field.dataType, TimestampType))
-    if not names:
+    if not (names := "|".join(rf"\Q{field.name}\E" for field in columns if isinstance(field.dataType, TimestampType))):
         return F.lit(False)  # noqa: FBT003  lit has no keyword
     file = F.col("_metadata.file_path")
     path = F.regexp_replace(file, "%(25)?3A", ":")

@@ -232,8 +232,7 @@ def find_unfit_files(spark: SparkSession, source: FilesSource, uris: Sequence[st
 
 def _problem(uri: str) -> str | None:
     """Read the beginning of a file. The query that reads it reports the errors of its storage."""
-    path = local_path(uri) or (folder_at(unquote(uri)) if object_store(uri) else None)
-    if path is None:
+    if (path := local_path(uri) or (folder_at(unquote(uri)) if object_store(uri) else None)) is None:
         return None
     with suppress(OSError, StoreUnreachable), open_data(path) as file:
         begin = file.read(16)  # longer than any sign

@@ -89,8 +89,7 @@ def _single(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401  any val
         return Decimal(value)
     if field.message_type is None:
         return value
-    name = field.message_type.full_name
-    if name in {TIMESTAMP, DURATION}:
+    if (name := field.message_type.full_name) in {TIMESTAMP, DURATION}:
         return value.seconds * 1_000_000 + value.nanos // 1_000
     if name in WRAPPERS:
         return _single(field.message_type.fields_by_name["value"], value.value)

@@ -78,8 +78,7 @@ class RegistryClient:
     def schemas(self) -> Iterator[RegisteredSchema]:
         """Yield the schema of each version of the subject. Raises InvalidSpec without such a subject."""
         subject = self.registry.subject
-        numbers = self._ask(f"/subjects/{quote(subject, safe='')}/versions", _NUMBERS)
-        if not numbers:
+        if not (numbers := self._ask(f"/subjects/{quote(subject, safe='')}/versions", _NUMBERS)):
             allowed = f"a subject of the registry at {self.registry.url}"
             raise InvalidSpec("source.registry.subject", subject, allowed)
         yield from (self.version(number) for number in numbers)
@@ -218,8 +217,7 @@ def message_indexes(file: bytes, message: str) -> tuple[int, ...] | None:
         return None
     inner, path = found.message_type, []
     for name in message.removeprefix(f"{found.package}.").split("."):
-        place = next((place for place, each in enumerate(inner) if each.name == name), None)
-        if place is None:
+        if (place := next((place for place, each in enumerate(inner) if each.name == name), None)) is None:
             return None
         path.append(place)
         inner = inner[place].nested_type
