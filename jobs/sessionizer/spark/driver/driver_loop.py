@@ -81,14 +81,10 @@ class DriverLoop:
         self._gate = StopGate(self._must_stop)
         self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, home, running.spec.source)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
-        self._report = RunReporter(lambda: driver_run(home, self._spec, self._heartbeat.beat), say)
+        self.report = RunReporter(lambda: driver_run(home, self._spec, self._heartbeat.beat), say)
 
     def run(self) -> tuple[ExitOutcome, int | None]:
         """Run to the end. Return how it ended and the last batch, if any, or raise the error that ended it."""
-        with self._report:
-            return self._live()
-
-    def _live(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
         with self._heartbeat.keep_beating():
             local_data, metrics = is_local(self._home.data), driver_metrics(self._spec.name)
@@ -259,7 +255,7 @@ class DriverLoop:
             self._watch.look(self._prepared.spark, query)
             beat = self._heartbeat.beat
             if beat.batch_id is not None:
-                self._report.note_progress(beat.lineage)
+                self.report.note_progress(beat.lineage)
             if (line := self._progress.line(beat, epoch_ms())) is not None:
                 self._say(line)
             self._housekeeping.do(query)
@@ -308,7 +304,8 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
             running = choose_spec(home, file, apply=options.apply)
             active.require_own_home(home, running.spec.sink.path)
             driver = DriverLoop(running, options, home, lease, signals, say)
-            outcome, batch_id = driver.run()
+            with driver.report:
+                outcome, batch_id = driver.run()
     except BaseException as error:
         cause = classify_failure(home.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
         if driver is None or driver.query_has_ended():

@@ -137,13 +137,10 @@ def add_retention(
 
     def add(each: PartitionPosition) -> PartitionPosition:
         known, before = oldest.get(each.name), first.get(each.name)
-        if known is None:
-            return each
-        found = replace(each, oldest=known)
-        deleted = 0 if before is None else known - before.offset
-        if before is None or deleted <= 0:
-            return found
-        return replace(found, lost_in_ms=max(0, each.offset - known) * (now - before.at) // deleted)
+        if known is None or before is None or known <= before.offset:
+            return each if known is None else replace(each, oldest=known)
+        lost_in_ms = max(0, each.offset - known) * (now - before.at) // (known - before.offset)
+        return replace(each, oldest=known, lost_in_ms=lost_in_ms)
 
     return tuple(map(add, partitions))
 

@@ -92,8 +92,7 @@ def _compacted(spark: SparkSession, admin: Any, names: Iterable[str]) -> set[str
         try:
             policy = asked.get(each).get().get("cleanup.policy")
         except Py4JJavaError as error:
-            if _fault(error) is None:
-                raise
+            _fault(error)
             continue
         if policy is not None and "compact" in str(policy.value()):
             found.add(name)
@@ -111,9 +110,7 @@ def _answer(future: Any) -> Topic | Fault:  # noqa: ANN401  a Java object
     try:
         described = future.get()
     except Py4JJavaError as error:
-        if (fault := _fault(error)) is None:
-            raise
-        return fault
+        return _fault(error)
     rights = described.authorizedOperations()
     known = set() if rights is None else {str(right) for right in rights.toArray()}
     topic = str(described.topicId().toString())
@@ -121,11 +118,12 @@ def _answer(future: Any) -> Topic | Fault:  # noqa: ANN401  a Java object
     return Topic(None if topic == "A" * 22 else topic, readable=not known or "READ" in known)
 
 
-def _fault(error: Py4JJavaError) -> Fault | None:
+def _fault(error: Py4JJavaError) -> Fault:
+    """Return Kafka's answer about a topic. Raises any other ``error`` as it is."""
     cause = error.java_exception
     while cause is not None:
         name = str(cause.getClass().getSimpleName())
         if any(sign in name for sign in _JUDGED):
             return Fault(name, str(cause.getMessage()))
         cause = cause.getCause()
-    return None
+    raise error
