@@ -30,8 +30,7 @@ from sessionizer.home.control_store import record_names
 from sessionizer.lineage.canary.canary_record import promote_lineage, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.page.reader import PageReader
-from sessionizer.spark.driver.auto_rollback import roll_back_if_due
-from sessionizer.spark.driver.driver_loop import drive
+from sessionizer.spark.driver.driver_loop import drive, roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.spark.state.commands import restores
 from sessionizer.state.commands.restores import Restore

@@ -24,7 +24,7 @@ from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.spark.driver.auto_rollback import roll_back_if_due
+from sessionizer.spark.driver.driver_loop import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.state.commands.erasures import EraseRunner

@@ -39,7 +39,7 @@ from sessionizer.home.data_files import (
 from sessionizer.home.roots import DataPath, folder_at, uri_of
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.spark.history.history_rows import find_in_folder, state_at
-from sessionizer.spark.sinks.table_check import ChangeWatch, TableCheck
+from sessionizer.spark.sinks.examine import ChangeWatch, TableCheck
 from sessionizer.state.savepoints.listing import list_savepoints, read_use_mark, readers_of, savepoint_of
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.verification import digest_files

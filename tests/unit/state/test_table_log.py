@@ -13,7 +13,7 @@ from upath import UPath
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.spark.sinks.table_check import ChangeWatch
+from sessionizer.spark.sinks.examine import ChangeWatch
 from sessionizer.state.lineages.table_changes import (
     KEPT,
     NotifiedChanges,

@@ -8,25 +8,27 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.checkpoint.log_entries import read_begun_batch, read_pinned_settings
+from sessionizer.control.execution import Step, execute
 from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.lease import Lease, LeaseWatch, acquire
 from sessionizer.control.maintenance import record_failure, record_false_start
-from sessionizer.control.openlineage.reporter import RunReporter, driver_run
+from sessionizer.control.openlineage.reporter import RunReporter, command_run, driver_run
+from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.driver_records import Phase
-from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation, require_no_operation
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
 from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.running_spec import RunningSpec, choose_spec, note_spec
-from sessionizer.errors import ControlUnreachable, LeaseHeld, LineageLeft, LineageUnfit, SessionizerError
+from sessionizer.errors import ControlUnreachable, LeaseHeld, LineageLeft, LineageUnfit, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import Reserve
 from sessionizer.home.roots import is_local
@@ -34,26 +36,28 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import PLAIN_SPARK, is_local_master, plain
 from sessionizer.lineage import active, fingerprint
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
-from sessionizer.lineage.canary.canary_record import CanaryWatch
+from sessionizer.lineage.canary.canary_record import BY_CANARY, CanaryWatch, canary_of_active, read_canary
+from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import note_source_ids
-from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers, words_of_this_jvm
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
 from sessionizer.spark.driver.housekeeping import Housekeeping
 from sessionizer.spark.driver.options import WILL_DRAIN, DriverOptions, Until
 from sessionizer.spark.driver.prepared_query import BatchFiles, PreparedQuery, require_folder
 from sessionizer.spark.driver.query_watch import REFUSED_BATCH, QueryWatch, StopGate, StopSignals, cut_off
-from sessionizer.spark.failures.query_failure import classify_failure
+from sessionizer.spark.failures.query_failure import classify_failure, is_transient_failure
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.guard import remember_types, require_readable_state
 from sessionizer.spark.ingest.source import SourceMemory, check_reachable
 from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.session import driver_metrics, jvm_version, spark_session
-from sessionizer.spark.sinks.examine import examine, require_continuity
-from sessionizer.spark.sinks.table_check import TableCheck
+from sessionizer.spark.sinks.examine import TableCheck, examine, require_continuity
 from sessionizer.spark.sinks.tables import delete_open_sessions, have_tables
+from sessionizer.spark.state.commands.restores import RollbackRunner
+from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.steps import PointOfNoReturn
 from sessionizer.stream_spec.spec_folder import SpecFile
 
 
@@ -351,3 +355,56 @@ def _acquire_lease(home: StreamHome, uid: str, say: Callable[[str], None]) -> Le
     except LeaseHeld as error:
         record_false_start(home, uid, error)
         raise
+
+
+def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
+    """Roll back to the lineage before if the active one failed its canary and the user approved a rollback.
+
+    It is the same rollback that a user types. If it is killed anywhere, the next driver resumes it. A user may promote
+    the lineage meanwhile, because Spark takes long to start. Then it is kept. Raises NoWayBack, EventsGone and other
+    errors that end a rollback. Then a user has to decide.
+    """
+    pending, canary = pending_operation(home), canary_of_active(home)
+    is_begun = pending is not None and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY)
+    if not is_begun and (canary is None or not canary.goes_back or pending is not None):
+        return
+    if (lineage := active.active_lineage(home)) is not None:
+        fingerprint.require_data_here(home, lineage)  # an older release may leave a lineage that it cannot read
+    with HeartbeatWriter(home, lease).keep_beating(works=True):
+        spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
+        if canary is not None and canary.goes_back:
+            say(f"lineage {canary.lineage} failed its canary ({canary.reason}): rolling back")
+        runner = CanaryRollbackRunner(spark=spark, home=home, say=say, command=Rollback())
+        record = pending or _approve_rollback(runner)
+        try:
+            run = record.verb, record.id, record.begun_at, record.lineage_from
+            with RunReporter(lambda: command_run(home, *run), say):
+                done = execute(Operation(home, record, lease.check, is_transient_failure), runner)
+        except StreamMovedOn as promoted:
+            say(f"no rollback: {promoted.cause}")
+            return
+    say(f"back in lineage {done.lineage_to} ({done.seconds} s). Lineage {record.lineage_from} is kept for inspection")
+
+
+@dataclass(kw_only=True)
+class CanaryRollbackRunner(RollbackRunner):
+    """Runner of the rollback of a failed canary, which a promotion prevents up to the point of no return.
+
+    A promotion is refused once the rollback has a record, and this looks for one after that. So none is overlooked.
+    """
+
+    def run(self, step: Step, operation: Operation) -> str | None:
+        """Run a step. Raises StreamMovedOn, before a row is deleted, if the lineage was promoted meanwhile."""
+        record = operation.record
+        canary = read_canary(self.home, record.lineage_from) if isinstance(step, PointOfNoReturn) else None
+        if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
+            cause = f"{canary.by} promoted lineage {record.lineage_from}"
+            raise StreamMovedOn(self.home.name, record.digest, cause)
+        return super().run(step, operation)
+
+
+def _approve_rollback(runner: RollbackRunner) -> OperationRecord:
+    plan = runner.look()
+    plan.require_possible()
+    by = f"{BY_CANARY}{plan.leaves[0]}"
+    return new_operation(runner.home, Rollback.name, plan.digest, by, plan.leaves, decided=plan.decided)

@@ -27,7 +27,7 @@ from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations, TimeoutTable
 from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
-from sessionizer.spark.sinks.table_check import ChangeWatch
+from sessionizer.spark.sinks.examine import ChangeWatch
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
 from sessionizer.spark.sinks.tables import ensure_table
 

@@ -1,16 +1,22 @@
-"""Check of the spec against its source: every fault of a stream is found before anything of it is made.
+"""Checks before a driver writes anything: of the spec against its source, and of the state against the tables.
 
 A lineage must be able to go on by a changed spec (docs/adr/0043). Most changes hold from the next batch on. Changes
 that would lose events are refused. Some alter a fact of the checkpoint, such as the number of key groups or the source.
 Others alter a batch that was cut short after it had written: its rows are in a table, and its state is not committed.
 Delta skips rows that a table has, while the state would follow the new spec.
+
+The logs of tables are read as files, before Spark starts (docs/adr/0123). Delta is asked if the files do not tell.
+Later changes by another program are reported, not refused. A table that no file system here can read is not watched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -20,15 +26,27 @@ from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import RunningSpec, require_continuable, require_whole
 from sessionizer.deployment.upgrade_plan import require_no_loss
-from sessionizer.home.roots import resolve_place
+from sessionizer.errors import (
+    ControlUnreachable,
+    DiskFull,
+    InvalidSpec,
+    StateBehindTables,
+    StoreUnreachable,
+    UnwritablePath,
+)
+from sessionizer.home.data_files import newest_version, translate_refusal
+from sessionizer.home.roots import folder_at, is_local, resolve_place
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.ingest.punctuation import check_timeout_table
 from sessionizer.spark.ingest.source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
-from sessionizer.spark.internals.delta_log import last_version
+from sessionizer.spark.internals.delta_log import last_version, last_versions
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
+from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.sinks.write import unpack
+from sessionizer.state.lineages import table_changes
+from sessionizer.state.lineages.origin import origins_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -82,3 +100,123 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
     require_whole(running.applied, half_written_batch(spark, home, lineage, home.streamed_locations(folder).values()))
+
+
+@dataclass(slots=True)
+class TableCheck:
+    """The tables of ``spec`` against ``lineage``, if any. ``accepts``: a user accepts the tables as they are."""
+
+    home: StreamHome
+    spec: StreamSpec
+    lineage: str | None
+    accepts: bool
+    say: Callable[[str], None]
+    _batches: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
+    """The newest batch of each lineage by table that was looked at, None if there is no table."""
+
+    def check_files(self) -> None:
+        """Check the tables whose files can be read here. Raises StateBehindTables, RowsMissing, DataAway."""
+        for name, location in self.home.streamed_locations(self.spec.sink.path).items():
+            if self._read(name, location):
+                self._require(name, location)
+
+    def check_with_delta(self, spark: SparkSession) -> None:
+        """Check the other tables. Raises StateBehindTables, RowsMissing, DataAway."""
+        for name, location in self.home.streamed_locations(self.spec.sink.path).items():
+            if name not in self._batches:
+                self._batches[name] = last_versions(spark, location) if table_exists(spark, name, location) else None
+                self._require(name, location)
+
+    def require_known(self) -> None:
+        """Raise StateBehindTables for a later lineage or operation in the own tables that this home does not know."""
+        state, tables = self._state(), self.home.streamed_locations(self.spec.sink.path)
+        unknown = set[str]()
+        for name, batches in self._batches.items():
+            table = table_changes.TableState(name, tables[name], batches, {})
+            for writer in table_changes.unknown_changes(state, table):
+                error = StateBehindTables(self.spec.name, table.location, writer, (batches or {}).get(writer), None)
+                if not self.accepts:
+                    raise error
+                self.say(f"accepted: {error}")
+                unknown.add(writer)
+        if unknown:
+            table_changes.accept_rows(self.home, self.spec.sink.path, (), unknown)
+
+    def _read(self, name: str, location: str) -> bool:
+        """Whether the files told of the table. Raises ControlUnreachable, DiskFull, UnwritablePath."""
+        with suppress(InvalidSpec, StoreUnreachable):  # nothing here reads such a URI: Spark may
+            table = folder_at(location)
+            try:
+                log = table_changes.read_table_log(table)
+            except OSError as error:
+                if is_local(table):
+                    raise translate_refusal(table, f"the table {name}", error) from error
+                return False
+            if log is None or log.batches is not None:
+                self._batches[name] = None if log is None else log.batches
+                return True
+        return False
+
+    def _require(self, name: str, location: str) -> None:
+        folder, batches = self.spec.sink.path, self._batches[name]
+        written = table_changes.read_recorded_rows(self.home, folder, name)
+        if batches is None and table_changes.has_recorded_rows(self.home, folder, name):
+            written = written or {"": -1}
+        table, state = table_changes.TableState(name, location, batches, written), self._state()
+        error = table_changes.find_inconsistency(state, table)
+        if error is not None and self.accepts:
+            table_changes.accept_rows(self.home, folder, (name,), ())
+            self.say(f"accepted: {error}")
+            error = table_changes.find_inconsistency(state, replace(table, written={}))
+        if error is not None:
+            raise error
+
+    def _state(self) -> table_changes.StreamState:
+        return table_changes.StreamState.read(self.home, self.lineage)
+
+
+EVERY_S: Final = 60.0
+
+
+class ChangeWatch:
+    """A look at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
+
+    def __init__(self, home: StreamHome, lineage: str, tables: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._told, self._tables, self._say = (
+            table_changes.NotifiedChanges(home.lineage(lineage).table_changes),
+            tables,
+            say,
+        )
+        self._ours = {*origins_of(home), lineage}
+        self._next_look, self._is_first = 0.0, True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a look."""
+        return time.monotonic() >= self._next_look
+
+    def look(self) -> None:
+        """Look at the tables if it is time. An unreadable table is tried again the next time."""
+        if self.is_due:
+            self.look_now()
+
+    def look_now(self) -> None:
+        """Look at the tables."""
+        self._next_look = time.monotonic() + EVERY_S
+        looked, changes = dict[str, int](), list[table_changes.TableChange]()
+        for name, location in self._tables.items():
+            with suppress(InvalidSpec, StoreUnreachable, OSError, ValueError, ImportError):
+                table, version = folder_at(location), self._told.looked(location)
+                if version is None:
+                    version = newest_version(table)  # the past of a table is not looked at
+                else:
+                    cut = self._is_first
+                    version, found = table_changes.list_changes_after(table, name, version, self._ours, cut=cut)
+                    changes += found
+                if version is not None:
+                    looked[location] = version
+        for change in changes:
+            self._say(f"not by this stream: {change}")
+        with suppress(UnwritablePath, DiskFull, ControlUnreachable):
+            self._told.note(looked, changes)
+            self._is_first = False

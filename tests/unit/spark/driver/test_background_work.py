@@ -20,7 +20,7 @@ from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver import driver_loop as driving
 from sessionizer.spark.driver import housekeeping as punctuation_removal
-from sessionizer.spark.driver.auto_rollback import CanaryRollbackRunner
+from sessionizer.spark.driver.driver_loop import CanaryRollbackRunner
 from sessionizer.spark.driver.housekeeping import RETRY_AFTER_MS, PunctuationRemoval
 from sessionizer.spark.driver.lookups import BackgroundWork
 from sessionizer.spark.driver.options import DriverOptions
