@@ -108,7 +108,11 @@ class DriverLoop:
         if self._must_stop():
             self._gate.closed = True  # asked to while Spark was starting
         else:
-            self._run_to_end(self._end_condition())
+            until = self._options.until
+            if active.DRAINED_FILE.of(self._home, self._prepared.lineage).require() is not None:
+                self._say("a drain was begun and cut short: it is finished now")
+                until = Until.DRAINED  # whatever the options say
+            self._run_to_end(until)
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
         self._housekeeping.end()
         self._prepared.spark.stop()
@@ -216,13 +220,6 @@ class DriverLoop:
         if not self._gate.closed:
             active.end_drain(self._home, lineage)
             self._say(f"stream {self._home.name} is drained and over: no later run can resume it")
-
-    def _end_condition(self) -> Until:
-        """Choose when to end. A drain that was begun is finished, whatever the options say."""
-        if active.DRAINED_FILE.of(self._home, self._prepared.lineage).require() is not None:
-            self._say("a drain was begun and cut short: it is finished now")
-            return Until.DRAINED
-        return self._options.until
 
     def _run_query(self, *, until_caught_up: bool) -> None:
         recovered_from: set[str] = set()

@@ -53,7 +53,16 @@ def require_fit_executors(spark: SparkSession, data: DataPath) -> None:
         for host, lacking in spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_question()).collect():
             if lacking:
                 raise ExecutorsUnfit(f"their Python lacks {', '.join(lacking)}", host)
-    _require_shared(spark, data)
+    # a path may be another folder on each machine
+    place = data / f".executors.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+    try:
+        with _unfit(((UNWRITABLE, "{}"),)):
+            spark.range(0, tasks, 1, tasks).write.parquet(uri_of(place))
+            if sum(name.startswith("part-") for name in list_names(place)) < tasks:
+                raise ExecutorsUnfit(f"what they write to {uri_of(data)} is not there for the driver")
+    finally:
+        with suppress(OSError):
+            remove_tree(place)
 
 
 def _question() -> Callable[[Any], Iterator[tuple[str, list[str]]]]:
@@ -73,20 +82,6 @@ def _question() -> Callable[[Any], Iterator[tuple[str, list[str]]]]:
         yield os.uname().nodename, [name for name in needed if not is_there(name)]
 
     return lacking
-
-
-def _require_shared(spark: SparkSession, data: DataPath) -> None:
-    """Require that the driver finds the executors' files, because a path may be another folder on each machine."""
-    place = data / f".executors.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
-    tasks = spark.sparkContext.defaultParallelism
-    try:
-        with _unfit(((UNWRITABLE, "{}"),)):
-            spark.range(0, tasks, 1, tasks).write.parquet(uri_of(place))
-            if sum(name.startswith("part-") for name in list_names(place)) < tasks:
-                raise ExecutorsUnfit(f"what they write to {uri_of(data)} is not there for the driver")
-    finally:
-        with suppress(OSError):
-            remove_tree(place)
 
 
 @contextmanager

@@ -143,36 +143,28 @@ class Housekeeping:
 
     def _look_at_store(self) -> None:
         self._removal.remove(self._heartbeat.beat.batch_id)
-        self._look_at_folder()
+        if self._folder is not None and epoch_ms() >= self._next_folder:
+            self._next_folder = epoch_ms() + FOLDER_EVERY_MS
+            for line in self._folder.look():
+                self._say(line)
         self._changes.look()
-        self._ask_for_snapshot()
+        if self._show_every_ms is not None and self._is_snapshot_due():
+            life = self._prepared.batch_log.life
+            shown = life.read, life.sessions
+            with suppress(StoreUnreachable, ControlUnreachable):  # the next look asks again
+                punctuation.show_open_sessions(self._punctuations)
+                self._next_snapshot, self._shown = epoch_ms() + self._show_every_ms, shown
 
     def _is_snapshot_due(self) -> bool:
         """Whether it is time for a snapshot of the open sessions, and rows came or sessions ended since the last."""
         life, is_time = self._prepared.batch_log.life, epoch_ms() >= self._next_snapshot
         return self._show_every_ms is not None and is_time and self._shown != (life.read, life.sessions)
 
-    def _ask_for_snapshot(self) -> None:
-        if self._show_every_ms is None or not self._is_snapshot_due():
-            return
-        life = self._prepared.batch_log.life
-        shown = life.read, life.sessions
-        with suppress(StoreUnreachable, ControlUnreachable):  # the next look asks again
-            punctuation.show_open_sessions(self._punctuations)
-            self._next_snapshot, self._shown = epoch_ms() + self._show_every_ms, shown
-
     def _announce_timeouts(self) -> None:
         if self._timeouts is None or epoch_ms() < self._next_timeouts:
             return
         self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
         if (line := self._timeouts.look()) is not None:
-            self._say(line)
-
-    def _look_at_folder(self) -> None:
-        if self._folder is None or epoch_ms() < self._next_folder:
-            return
-        self._next_folder = epoch_ms() + FOLDER_EVERY_MS
-        for line in self._folder.look():
             self._say(line)
 
     def _tell_of_late_backlog(self) -> None:

@@ -62,19 +62,15 @@ def _pack(batch: pa.RecordBatch, event_columns: list[str], labels: Labels) -> It
     refused = batch.column("reason").is_valid()
     control = batch.column(PUNCTUATION).is_valid()
     if batch.column(PUNCTUATION).null_count < batch.num_rows:
-        yield _broadcast(batch.filter(control), labels)
+        # to every group, because it moves a clock that they all share
+        texts = [text.encode() for text in batch.filter(control).column(PUNCTUATION).to_pylist()]
+        yield _pack_blobs(np.tile(labels, len(texts)), PUNCTUATION, [text for text in texts for _ in labels])
     if batch.column("reason").null_count < batch.num_rows:
         yield _blobs(batch.filter(refused), rows.QUARANTINE, rows.QUARANTINE_COLUMNS, labels)
     if batch.column("reason").null_count + batch.column(PUNCTUATION).null_count < 2 * batch.num_rows:
         batch = batch.filter(pc.invert(pc.or_(refused, control)))
     if batch.num_rows:
         yield _blobs(batch, rows.EVENTS, event_columns, labels)
-
-
-def _broadcast(punctuations: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
-    """Send a punctuation to every group, because it moves a clock that they all share."""
-    texts = [text.encode() for text in punctuations.column(PUNCTUATION).to_pylist()]
-    return _pack_blobs(np.tile(labels, len(texts)), PUNCTUATION, [text for text in texts for _ in labels])
 
 
 def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels) -> pa.RecordBatch:

@@ -213,16 +213,26 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
 
 
 def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
+    field = f"measures.{name}"
     try:
-        return _check_measure(events, name, sql)
+        require_permitted(events, field, sql, measure=True)
+        require_no_text_moment(events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name)))
+        guarded = GuardedAggregates.of(events.sparkSession, {name: sql})
+        if not guarded.columns:
+            raise InvalidSpec(field, sql, f"aggregates that never fail: {_KNOWN}")
+        for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
+            if "interval" in column.dataType.simpleString():
+                allowed = "an aggregate of values that are no intervals, because a sum of intervals may overflow"
+                raise InvalidSpec(field, sql, allowed)
+        return guarded.evaluate(events, _SESSION).schema[name]
     except ReadsClock as error:
-        raise reads_clock(f"measures.{name}", sql, error) from error
+        raise reads_clock(field, sql, error) from error
     except (PySparkException, JavaError) as error:
         if isinstance(error, PySparkException) and error.getCondition() == VARIES:
             varying = "".join((error.getMessageParameters() or {}).values())
-            raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
+            raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {varying}") from error
         names = ", ".join(column for column in events.columns if column != _SESSION)
-        raise InvalidSpec(f"measures.{name}", sql, f"a SQL aggregate over {names} ({java_message(error)})") from error
+        raise InvalidSpec(field, sql, f"a SQL aggregate over {names} ({java_message(error)})") from error
 
 
 def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
@@ -245,20 +255,6 @@ def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkExcep
     except (PySparkException, JavaError) as error:
         return error
     return None
-
-
-def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
-    spark, field = events.sparkSession, f"measures.{name}"
-    require_permitted(events, field, sql, measure=True)
-    require_no_text_moment(events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name)))
-    guarded = GuardedAggregates.of(spark, {name: sql})
-    if not guarded.columns:
-        raise InvalidSpec(field, sql, f"aggregates that never fail: {_KNOWN}")
-    for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
-        if "interval" in column.dataType.simpleString():
-            allowed = "an aggregate of values that are no intervals, because a sum of intervals may overflow"
-            raise InvalidSpec(field, sql, allowed)
-    return guarded.evaluate(events, _SESSION).schema[name]
 
 
 def add_measures(

@@ -162,17 +162,13 @@ def _name(spark: SparkSession, name: str, location: str, owner: str) -> None:
         found = _place_of(spark, name) or _plain(location)
     if found == _plain(location):
         return
-    if _owner_of(spark, found) != owner:
+    # a table of a report has no owner of its own: that of the sessions beside it
+    beside = f"{found.rpartition('/')[0]}/{SESSIONS}"
+    if (table_property(spark, found, OWNER) or table_property(spark, beside, OWNER)) != owner:
         raise InvalidSpec(FIELD, name, f"a name that no other table has, because it names the table at {found}")
     with temporary_settings(spark, _ANY_COLUMNS):
         quoted = location.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"ALTER TABLE {name} SET LOCATION '{quoted}'")
-
-
-def _owner_of(spark: SparkSession, location: str) -> str | None:
-    """Return the owner of the table, or of the sessions beside it, because a table of a report has none of its own."""
-    beside = f"{location.rpartition('/')[0]}/{SESSIONS}"
-    return table_property(spark, location, OWNER) or table_property(spark, beside, OWNER)
 
 
 def _place_of(spark: SparkSession, name: str) -> str | None:

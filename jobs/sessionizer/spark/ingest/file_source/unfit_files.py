@@ -67,8 +67,6 @@ _HELD_BY: Final = {
 
 def find_unfit_types(spark: SparkSession, source: FilesSource, uris: Sequence[str]) -> dict[str, str]:
     """Find the Parquet files with values that a column of ``source`` does not hold, each with the first such column."""
-    if source.encoding != "parquet":
-        return {}
     columns = parse_column_schema(source.columns)
     here = {uri: path for uri in uris if (path := local_path(uri)) is not None}
     problems = {uri: find_unfit_column(columns, _schema_here(str(path))) for uri, path in here.items()}
