@@ -40,62 +40,6 @@ _DURATIONS: Final = {
 """Names of Spark's durations that make up a phase of our history."""
 
 
-class BatchHistory(HistoryWriter):
-    """A writer that makes one sample of each batch, from its figures before and after the commit."""
-
-    def __init__(self, home: StreamHome) -> None:
-        super().__init__(home)
-        self._written: Sample | None = None
-        """The batch that was written and whose commit Spark has not reported yet."""
-        self._ended_at: int | None = None
-        """End of the last batch (epoch ms)."""
-
-    def note_written(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
-        """Keep the figures of a batch whose tables are written, until its commit."""
-        (heaviest, held), load = open_sessions.heaviest, open_sessions.load
-        key, _, key_events = load.heaviest[0] if load.heaviest else (None, None, None)
-        self._written = Sample(
-            at=0,
-            phases={"evaluate": counts.evaluated_ms, "write": counts.written_ms},
-            open=open_sessions.total,
-            sessions=counts[rows.SESSIONS],
-            late=counts[rows.LATE],
-            refused=counts[rows.QUARANTINE],
-            group=heaviest,
-            group_bytes=held,
-            group_p99_bytes=load.group_p99_bytes,
-            closed=counts.closed,
-            key=key,
-            key_events=key_events,
-            key_p99_events=load.p99_events,
-        )
-
-    def add_committed(self, beat: Heartbeat, spark_ms: Mapping[str, int]) -> None:
-        """Add the batch that the ``beat`` tells of. ``spark_ms`` are Spark's own durations."""
-        written = self._written or Sample(at=0)
-        ended_at, self._written, self._ended_at = self._ended_at, None, beat.at
-        batch_ms = beat.batch_ms or 0
-        phases = {phase: sum(spark_ms.get(name, 0) for name in names) for phase, names in _DURATIONS.items()}
-        batch = replace(
-            written,
-            at=beat.at,
-            lineage=beat.lineage,
-            batch_id=beat.batch_id,
-            batches=1,
-            rows=beat.input_rows or 0,
-            batch_ms=batch_ms,
-            longest_ms=batch_ms,
-            waited_ms=0 if ended_at is None else max(0, beat.at - batch_ms - ended_at),
-            straggler=beat.straggler.label if beat.straggler else None,
-            phases={**written.phases, **phases},
-            lag_ms=beat.watermark_lag_ms,
-            source_lag=beat.source_lag,
-            watermark_ms=beat.watermark_ms,
-            state_bytes=beat.state_bytes,
-        )
-        self.add(batch)
-
-
 def group_times(counts: BatchCounts, loads: Mapping[int, GroupLoad]) -> tuple[GroupTime, ...]:
     """Return the time of each key group in a batch, given the ``loads`` of all groups after it."""
     took, merged, found = Counter[int](), {group for group, report in counts.open_in_groups if report.merged}, []
@@ -127,7 +71,11 @@ class HeartbeatWriter:
         self._progress = BatchProgress()
         self.reports = 0
         """Number of batches and idle triggers that Spark has reported."""
-        self.history = BatchHistory(home)
+        self.history = HistoryWriter(home)
+        self._written: Sample | None = None
+        """The batch that was written and whose commit Spark has not reported yet."""
+        self._ended_at: int | None = None
+        """End of the last batch (epoch ms)."""
         self.positions: tuple[PartitionPosition, ...] = ()
         """Positions in the partitions of a Kafka source after the last batch."""
         self._times: tuple[GroupTime, ...] = ()
@@ -162,7 +110,7 @@ class HeartbeatWriter:
         self.update(progress_at=epoch_ms(), **changes)
 
     def keep_beating(self, *, works: bool = False) -> AbstractContextManager[None]:
-        """Beat on in a block such as the start of Spark. ``works``: it takes as long as it takes, and is no start."""
+        """Beat on in a block such as the start of Spark. With ``works`` it may take as long as it takes."""
 
         def beat() -> None:
             self.update(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
@@ -180,7 +128,22 @@ class HeartbeatWriter:
         """Add the rows that a batch wrote. The next beat reports them."""
         (heaviest, held), load = open_sessions.heaviest, open_sessions.load
         self._times = group_times(counts, open_sessions.loads)
-        self.history.note_written(counts, open_sessions)
+        key, _, key_events = load.heaviest[0] if load.heaviest else (None, None, None)
+        self._written = Sample(
+            at=0,
+            phases={"evaluate": counts.evaluated_ms, "write": counts.written_ms},
+            open=open_sessions.total,
+            sessions=counts[rows.SESSIONS],
+            late=counts[rows.LATE],
+            refused=counts[rows.QUARANTINE],
+            group=heaviest,
+            group_bytes=held,
+            group_p99_bytes=load.group_p99_bytes,
+            closed=counts.closed,
+            key=key,
+            key_events=key_events,
+            key_p99_events=load.p99_events,
+        )
         with self._lock:
             beat, version = self.beat, counts.versions.get(rows.SESSIONS)
             self.brought_events = bool(counts.admitted)
@@ -226,7 +189,31 @@ class HeartbeatWriter:
             straggler=self._straggler if self._straggler and self._straggler.is_named else None,
             **NOTHING_UNDER_WAY,
         )
-        self.history.add_committed(self.beat, progress.durationMs)
+        self._add_sample(self.beat, progress.durationMs)
+
+    def _add_sample(self, beat: Heartbeat, spark_ms: Mapping[str, int]) -> None:
+        written = self._written or Sample(at=0)
+        ended_at, self._written, self._ended_at = self._ended_at, None, beat.at
+        batch_ms = beat.batch_ms or 0
+        phases = {phase: sum(spark_ms.get(name, 0) for name in names) for phase, names in _DURATIONS.items()}
+        batch = replace(
+            written,
+            at=beat.at,
+            lineage=beat.lineage,
+            batch_id=beat.batch_id,
+            batches=1,
+            rows=beat.input_rows or 0,
+            batch_ms=batch_ms,
+            longest_ms=batch_ms,
+            waited_ms=0 if ended_at is None else max(0, beat.at - batch_ms - ended_at),
+            straggler=beat.straggler.label if beat.straggler else None,
+            phases={**written.phases, **phases},
+            lag_ms=beat.watermark_lag_ms,
+            source_lag=beat.source_lag,
+            watermark_ms=beat.watermark_ms,
+            state_bytes=beat.state_bytes,
+        )
+        self.history.add(batch)
 
     def note_idle(self) -> None:
         """Beat while there is nothing to do."""

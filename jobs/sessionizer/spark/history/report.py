@@ -8,7 +8,6 @@ rows.
 transaction names the newest hour that the table has, so a run that is killed or repeated adds nothing twice.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
@@ -93,8 +92,9 @@ class DailyReport:
             dates, rebuilt = self._follow(bookmark), True
         if rebuilt and not dates:  # a restore deleted all sessions, and no batch has replaced the days
             DeltaTable.forPath(self.spark, self.daily).delete(self._still_kept())
-        rows = self.spark.read.format("delta").load(self.daily).where(_is_one_of(dates)).count() if dates else 0
-        return RefreshedDays(tuple(sorted(dates)), rows, rebuilt)
+        days = sorted(dates)
+        rows = self.spark.read.format("delta").load(self.daily).where(F.col("date").isin(days)).count() if days else 0
+        return RefreshedDays(tuple(days), rows, rebuilt)
 
     def _follow(self, bookmark: DataPath) -> set[date]:
         """Compute every day anew that sessions came to since the bookmark, and return these days."""
@@ -113,7 +113,7 @@ class DailyReport:
     def _rewrite(self, dates: set[date], *, everything: bool) -> None:
         if not dates:
             return
-        sessions = self.spark.read.format("delta").load(self.sessions).where(_is_one_of(dates))
+        sessions = self.spark.read.format("delta").load(self.sessions).where(F.col("date").isin(sorted(dates)))
         writer = self._summarize_days(sessions).write.format("delta").mode("overwrite").option("mergeSchema", "true")
         listed = ", ".join(f"'{day.isoformat()}'" for day in sorted(dates))
         replaced = self._still_kept() if everything else f"date in ({listed})"
@@ -137,10 +137,6 @@ class DailyReport:
             *reasons,
             *(F.sum(name).alias(TOTAL + name) for name in numeric),
         )
-
-
-def _is_one_of(dates: Iterable[date]) -> Column:
-    return F.col("date").isin(sorted(dates))
 
 
 APPLICATION: Final = "stream_history"

@@ -1,9 +1,7 @@
 """The streaming query: guarded rows and punctuations → pack → key groups, as one plan. Every caller gets it here.
 
-Packing: a task's rows leave as one blob per key group, so that Python downstream never sees a row alone.
-
-Runs in ``mapInArrow`` before the shuffle. Packed rows are ``(key_group int, kind string, blob binary)``, the groups by
-their ``group_labels``.
+A task's rows leave ``mapInArrow`` before the shuffle as one blob per key group, so that Python downstream never sees a
+row alone. Packed rows are ``(key_group int, kind string, blob binary)``, the groups by their ``group_labels``.
 """
 
 from __future__ import annotations

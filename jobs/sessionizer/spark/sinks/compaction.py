@@ -37,8 +37,6 @@ _OPTIMIZE: Final = {
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": str(FILE_BYTES),
 }
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
-_CONFLICT_TRIES: Final = 2
-"""A command has overtaken OPTIMIZE so often that the next compaction may do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,9 @@ def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) ->
     """Merge small files, then delete old ones. Harmless when repeated or killed. Raises Spark's errors."""
     assert plan.found is not None  # noqa: S101  such a plan has figures
     if plan.expired and plan.kept_from is not None:
-        delete_expired(spark, plan.location, plan.kept_from)
+        gone, table = F.col("date") < plan.kept_from, DeltaTable.forPath(spark, plan.location)
+        with noting(spark, f"compact {mint_id(epoch_ms())}"):
+            retry_conflicts(lambda: table.delete(gone))  # a command may change the same files meanwhile
     overtaken = plan.merges and not _merge(spark, plan.location)
     found = _measure(spark, plan.location, retention)
     if found.old_files:  # else two commits would say that nothing was deleted
@@ -109,18 +109,12 @@ def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> Table
     return TablePlan(place.name, place.location, found, None, merges, warning, place.kept_from, expired)
 
 
-def delete_expired(spark: SparkSession, location: str, kept_from: date) -> None:
-    """Delete the rows of the days before ``kept_from``. A command may change the same files meanwhile."""
-    table = DeltaTable.forPath(spark, location)
-    with noting(spark, f"compact {mint_id(epoch_ms())}"):
-        retry_conflicts(lambda: table.delete(F.col("date") < kept_from))
-
-
 def _merge(spark: SparkSession, location: str) -> bool:
     """Whether the small files were merged. Not if commands overtook it."""
     with temporary_settings(spark, _OPTIMIZE):
         try:
-            retry_conflicts(lambda: DeltaTable.forPath(spark, location).optimize().executeCompaction(), _CONFLICT_TRIES)
+            # after a second conflict the next compaction may do it
+            retry_conflicts(lambda: DeltaTable.forPath(spark, location).optimize().executeCompaction(), tries=2)
         except CONFLICTS:
             return False
     return True
