@@ -37,7 +37,7 @@ _MANY: Final = 1_000
 def sample_files(
     spark: SparkSession, files: Sequence[Path], folder: Path, form: TextForm
 ) -> tuple[list[SampleColumn], list[str]]:
-    """Return the columns with first values, and their DDL. Moments in CSV stay text, because the mapping reads them."""
+    """Return the columns with their first values, and their DDL. Moments in CSV stay text: the mapping reads them."""
     reader = spark.read.option("basePath", literal(str(folder)))
     path = [literal(str(file)) for file in files]
     if form.encoding == "json":

@@ -132,7 +132,7 @@ KEPT: Final = 100
 
 @dataclass(slots=True)
 class TakenPunctuations:
-    """Punctuations that a query has read, but the ``keep`` newest batches'. ``swept``: the last batch dealt with."""
+    """Punctuations that a query has read. The ``keep`` newest batches keep theirs. ``swept``: the last batch done."""
 
     folder: DataPath
     checkpoint: DataPath

@@ -21,7 +21,7 @@ _COUNTS: Final = ("inputRecords", "shuffleReadRecords", "shuffleWriteRecords", "
 
 
 def records_of_stage(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
-    """Return records in, from and to a shuffle, out, None for an unknown stage. Raises PrivateDoorBroken."""
+    """Return records read, read and written in a shuffle, put out. None if unknown. Raises PrivateDoorBroken."""
     if plain():
         return _ask_ui(spark, stage_id)
     try:

@@ -92,7 +92,7 @@ def half_written_batch(spark: SparkSession, home: StreamHome, lineage: str, tabl
 
 
 def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:
-    """Raise InvalidSpec, or NotAccepted for lacks in open sessions, if ``lineage`` cannot go on by the spec."""
+    """Raise InvalidSpec if ``lineage`` cannot go on by the spec, NotAccepted if open sessions would lack something."""
     if running.before is None or not running.applied or read_begun_batch(home.checkpoint(lineage)) is None:
         return
     require_continuable(home.name, running.applied)

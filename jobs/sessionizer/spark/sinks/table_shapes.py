@@ -212,7 +212,7 @@ def stream_history_shape() -> TableShape:
 
 
 def require_fit(shape: TableShape, existing: T.StructType, location: str, may_widen: Callable[[], bool]) -> None:
-    """Raise InvalidSpec for a column of ``shape`` whose type the table cannot take, not even if it ``may_widen``."""
+    """Raise InvalidSpec for a column of ``shape`` whose type the table cannot take, if need be by a wider one."""
     for column in shape.columns:
         if column.name not in existing.names:
             continue

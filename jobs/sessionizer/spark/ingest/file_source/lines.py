@@ -28,7 +28,7 @@ BEGINS: Final = r"[\x00-\x20\x7f]*(?:T[0-9]|[0-9]{1,2}:)"
 def find_times_of_day(
     columns: StructType, options: Mapping[str, str], may_have: Column, parse: Callable[[StructType], Column]
 ) -> Column:
-    """Find records with a time of day for a timestamp. ``may_have``: which to ``parse`` anew, as a struct of texts."""
+    """Find records with a time of day for a timestamp. Those that ``may_have`` one are parsed anew with texts."""
     has_format = "timestampformat" in {name.lower() for name in options}
 
     def is_time(text: Column, kind: DataType) -> Column | None:
