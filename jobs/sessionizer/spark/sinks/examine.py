@@ -182,11 +182,8 @@ class ChangeWatch:
     """A look at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
 
     def __init__(self, home: StreamHome, lineage: str, tables: Mapping[str, str], say: Callable[[str], None]) -> None:
-        self._told, self._tables, self._say = (
-            table_changes.NotifiedChanges(home.lineage(lineage).table_changes),
-            tables,
-            say,
-        )
+        self._told = table_changes.NotifiedChanges(home.lineage(lineage).table_changes)
+        self._tables, self._say = tables, say
         self._ours = {*origins_of(home), lineage}
         self._next_look, self._is_first = 0.0, True
 

@@ -229,10 +229,8 @@ def _file() -> Column:
 
 def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
     # columns are identified by their place: a file whose header names others must not be read as if it did not
-    checked, texts = (
-        {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
-        replace_timestamps(columns),
-    )
+    checked = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    texts = replace_timestamps(columns)
     rows: DataFrame = reader.format("csv").schema(texts.add(CORRUPT, StringType())).options(**checked).load(path)
     values = {field.name: _csv_value(field, options) for field in columns}
     moments = (field.name for field in columns if isinstance(field.dataType, TimestampType))

@@ -77,7 +77,7 @@ CORRUPT: Final = "_corrupt_record"
 
 
 def drop_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
-    """Drop blank lines of JSON, which are no events. The mapping decides what a line of ``text`` means."""
+    """Drop blank lines of JSON, which are no events, unlike records of Kafka. The mapping judges lines of ``text``."""
     if encoding != "json":
         return lines
     # nearly every line begins with a brace: no second look at those
@@ -111,7 +111,7 @@ def parse_lines(
 
 
 def _has_half_a_character() -> Column:
-    """Find lines in which an escape is one half of a surrogate pair. Spark makes ``?`` of such a half.
+    """Find lines in which an escape is half a surrogate pair. Spark makes ``?`` of it, so two keys would become one.
 
     No pattern repeats a group: Java would need stack for each repetition. Few lines have such an escape at all.
     """
