@@ -91,7 +91,7 @@ def observe_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | No
     # Spark groups the jobs of a query under the id of its run
     jobs = tuple(sorted({*tracker.getActiveJobsIds()} & {*tracker.getJobIdsForGroup(str(query.runId))}))
     # elsewhere executors report the records that their tasks have taken
-    jvm = jvm_of_this_process() if jobs and ((spark.sparkContext.master or "").startswith("local")) else None
+    jvm = jvm_of_this_process() if jobs and (spark.sparkContext.master or "").startswith("local") else None
     return BatchObservation(
         batch_id=batch_id,
         doing=str(status["message"]),
