@@ -6,7 +6,7 @@ The files of a planned batch are checked before it writes anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,7 @@ from sessionizer.spark.ingest.file_source.folder_watch import sizes_of
 from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles, find_unfit_files
 from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.ingest.source import SourceMemory
-from sessionizer.spark.ingest.topics import find_other_column, require_same_columns
+from sessionizer.spark.ingest.topics import ColumnIds, find_other_column, require_same_columns
 from sessionizer.spark.internals.delta_log import column_ids
 from sessionizer.spark.query.assembly import SessionQuery, session_query
 from sessionizer.spark.sinks.examine import Examined, examine
@@ -186,7 +186,7 @@ class BatchFiles:
 
     home: StreamHome
     lineage: str
-    columns: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    columns: ColumnIds = field(default_factory=dict)
     other: str | None = None
     error: SessionizerError | None = None
     put_aside: dict[str, str] = field(default_factory=dict)

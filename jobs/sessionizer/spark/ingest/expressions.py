@@ -7,7 +7,7 @@ least and the greatest of a column. With one day of the year 10000 among them ``
 import operator
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
@@ -55,6 +55,7 @@ def not_kept(found: T.DataType) -> T.DataType | None:
     return next((part for part in map(not_kept, parts) if part is not None), None)
 
 
+_Find: TypeAlias = "Callable[[Column, T.DataType], Column | None]"
 _CHECKED: Final = "_checked"
 VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 """Spark's error class for an input that varies by itself."""
@@ -128,9 +129,7 @@ def find_beyond_years(column: Column, kind: T.DataType) -> Column | None:
     return find_in_parts(column, kind, _beyond_years)
 
 
-def find_in_parts(
-    column: Column, kind: T.DataType, find: Callable[[Column, T.DataType], Column | None]
-) -> Column | None:
+def find_in_parts(column: Column, kind: T.DataType, find: _Find) -> Column | None:
     """Find values of ``kind`` with a part for which ``find`` is true. None if it is None for every part."""
     if isinstance(kind, T.StructType):
         return _any(find_in_parts(column.getField(field.name), field.dataType, find) for field in kind)
@@ -153,9 +152,7 @@ def _beyond_years(column: Column, kind: T.DataType) -> Column | None:
     return F.coalesce((column < first) | (column > last), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
-def _find_in_elements(
-    column: Column, kind: T.DataType, find: Callable[[Column, T.DataType], Column | None]
-) -> Column | None:
+def _find_in_elements(column: Column, kind: T.DataType, find: _Find) -> Column | None:
     if find_in_parts(F.lit(None), kind, find) is None:
         return None
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -31,6 +31,9 @@ NOT_COMPACTED: Final = (
 )
 ASKED: Final = 3
 """Number of requests for a missing topic, because a broker that has just started may not know of it yet."""
+Answers: TypeAlias = "Mapping[str, Topic | Fault]"
+ColumnIds: TypeAlias = "Mapping[tuple[str, ...], str]"
+"""The physical name of each column and nested field."""
 _MISSING: Final = frozenset({"UnknownTopicOrPartitionException", "InvalidTopicException"})
 
 
@@ -65,9 +68,7 @@ def kafka_settings(source: KafkaSource) -> dict[str, str]:
     return {name[len(prefix) :]: value for name, value in options if name.lower().startswith(prefix)}
 
 
-def ask_until_settled(
-    ask: Callable[[], Mapping[str, Topic | Fault]], pause_s: float = 1.0
-) -> Mapping[str, Topic | Fault]:
+def ask_until_settled(ask: Callable[[], Answers], pause_s: float = 1.0) -> Answers:
     """Return the answers of ``ask``, repeated while a topic is missing."""
     for _ in range(ASKED - 1):
         answers = ask()
@@ -77,7 +78,7 @@ def ask_until_settled(
     return ask()
 
 
-def require_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
+def require_ids(stream: str, brokers: str, answers: Answers) -> dict[str, str]:
     """Return the ids in ``answers``. Raises SourceMissing, SourceForbidden for the first topic that cannot be read."""
     found = {}
     for name, answer in answers.items():
@@ -124,9 +125,7 @@ def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, line
     return now
 
 
-def require_same_columns(
-    spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None
-) -> Mapping[tuple[str, ...], str]:
+def require_same_columns(spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None) -> ColumnIds:
     """Let Delta read on after columns were renamed or dropped that ``spec`` does not use.
 
     Delta reads each file by the columns that the table has when the query starts. Rows that ``lineage`` has not read
@@ -151,9 +150,7 @@ def require_same_columns(
     return {} if all(path[-1] == name.lower() for path, name in now.items()) else now
 
 
-def find_other_column(
-    spec: StreamSpec, before: Mapping[tuple[str, ...], str], now: Mapping[tuple[str, ...], str]
-) -> str | None:
+def find_other_column(spec: StreamSpec, before: ColumnIds, now: ColumnIds) -> str | None:
     """Return a column that the mapping may use, and whose name has another column behind it ``now``."""
     mapping = spec.mapping.model_dump(exclude={"payload"}, exclude_none=True)
     words = [word for sql in (*mapping.values(), *spec.mapping.payload.values()) for word in words_of(str(sql))]
