@@ -4,10 +4,11 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Producer
@@ -27,6 +28,7 @@ from sessionizer.fleet.lookup.find import ask_driver
 from sessionizer.fleet.streams import find_view, one_stream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import promote_lineage, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.page.reader import PageReader
@@ -40,11 +42,11 @@ from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.watch import alert_on_change, examine_health
 from support.expected.driver_statuses import judged_stream
 from support.expected.landed import assert_as_defined, landed
-from support.places import opened
-from support.processes.driver_process import DriverProcess
-from support.processes.in_process import catch_up, drain
+from support.places import known, opened
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.processes.in_process import catch_up, drain, read_clicks
 from support.processes.kafka_broker import KafkaBroker
-from support.streams.click_files import write_click_files
+from support.streams.click_files import write_aside, write_click_files
 from support.streams.kafka_clicks import kafka_spec
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import reseed
@@ -71,13 +73,10 @@ class Failed:
 
 @pytest.fixture
 def failed(spark: SparkSession, tmp_path: Path) -> Failed:
-    stage = Stage.begun(tmp_path / "moved", clicks_spec())
-    write_click_files(tmp_path / "clicks", files=3)
-    files = sorted((tmp_path / "clicks").iterdir())
+    stage, (_, files) = Stage.begun(tmp_path / "moved", clicks_spec()), write_aside(tmp_path, 3)
     stage.bring(files[:1])
     catch_up(spark, stage)
-    first = stage.lineage
-    assert first is not None
+    first = str(stage.lineage)
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
     second = reseed(spark, stage, canary=CanaryTerms(batches=2, goes_back=True))
     stage.bring(files[1:])
@@ -87,8 +86,12 @@ def failed(spark: SparkSession, tmp_path: Path) -> Failed:
     return Failed(stage, first, second, files)
 
 
-def die(*_: object) -> None:
-    raise Killed
+def start_next(home: StreamHome, say: Callable[[str], None] = lambda _: None, *, times: int = 1) -> None:
+    """A driver that starts, as far as it is one that may roll back."""
+    lease = acquire(home, "next")
+    for _ in range(times):
+        roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), say)
+    lease.release()
 
 
 def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,20 +105,15 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert failed.second in (shown or "")
 
     with monkeypatch.context() as patched:
-        patched.setattr(restores, "activate_lineage", die)
+        patched.setattr(restores, "activate_lineage", Mock(side_effect=Killed))
         with pytest.raises(Killed):
             run(failed.stage, "killed")
-    begun = pending_operation(home)
-    assert begun is not None
+    begun = known(pending_operation(home))
     assert begun.step is OperationStage.TAKEN_BACK
     assert begun.by.endswith(f" {failed.second}")
 
-    lease = acquire(home, "next")
     said: list[str] = []
-    options = DriverOptions("next", master="local[2]")
-    for _ in range(2):
-        roll_back_if_due(home, lease, options, said.append)
-    lease.release()
+    start_next(home, said.append, times=2)
     (line,) = [line for line in said if line.startswith("back in lineage")]
     assert failed.first in line
     (done,) = read_operations(home)
@@ -126,19 +124,18 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
 @pytest.mark.long
 def test_a_lineage_that_is_promoted_while_its_rollback_begins_is_kept(failed: Failed) -> None:
     """The driver has read the canary, and starts Spark."""
+    home, said = failed.stage.stream_home, list[str]()
 
     def promote(line: str) -> None:
         said.append(line)
         if "rolling back" in line:
             promote_lineage(home, "ann")
 
-    home, said = failed.stage.stream_home, list[str]()
-    lease = acquire(home, "next")
-    roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), promote)
+    start_next(home, promote)
     assert said[-1].startswith("no rollback")
     (given_up,) = read_operations(home)
     assert (given_up.outcome, given_up.lineage_to, failed.stage.lineage) == (Ending.ABANDONED, None, failed.second)
-    roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), promote)
+    start_next(home, promote)
     assert len(said) == 2, "nor does the next driver roll back"
 
 
@@ -146,9 +143,8 @@ def test_a_lineage_that_is_promoted_while_its_rollback_begins_is_kept(failed: Fa
 def test_a_driver_goes_back_and_on_as_if_the_lineage_had_never_been(
     spark: SparkSession, failed: Failed, tmp_path: Path
 ) -> None:
-    with DriverProcess.start(failed.stage, "next") as driver:
-        assert driver.wait() == 0, driver.said
-        assert f"back in lineage {failed.first}" in driver.said
+    said = run_to_end(failed.stage, "next")
+    assert f"back in lineage {failed.first}" in said
     steady = Stage.begun(tmp_path / "steady", clicks_spec())
     steady.bring(failed.files)
     drain(spark, steady)
@@ -158,19 +154,14 @@ def test_a_driver_goes_back_and_on_as_if_the_lineage_had_never_been(
 
 @pytest.mark.long
 def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.begun(tmp_path / "restored", clicks_spec())
-    clicks = write_click_files(stage.feed, files=2)
-    catch_up(spark, stage)
-    home, before = stage.stream_home, str(stage.lineage)
-    restored = Restored.saved(spark, stage, None, clicks)
-    done = restored.restore(command=Restore(canary=1, roll_back_if_failed=True))
+    stage, clicks = read_clicks(spark, tmp_path / "restored", 2)
+    before = str(stage.lineage)
+    done = Restored.saved(spark, stage, None, clicks).restore(command=Restore(canary=1, roll_back_if_failed=True))
     assert stage.lineage == done.lineage_to != before
     (stage.feed / "bad.json").write_bytes(b"no click\n" * 200)
     with pytest.raises(LineageLeft):
         run(stage, "unfit")
-    lease = acquire(home, "next")
-    roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), lambda _: None)
-    lease.release()
+    start_next(stage.stream_home)
     assert stage.lineage == before
     (stage.feed / "bad.json").unlink()
     drain(spark, stage)
@@ -179,17 +170,11 @@ def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: 
 
 @pytest.mark.long
 def test_a_driver_whose_canary_fails_ends_with_the_error_and_its_remedy(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.begun(tmp_path / "moved", clicks_spec())
-    write_click_files(tmp_path / "clicks", files=2)
-    files = sorted((tmp_path / "clicks").iterdir())
-    stage.bring(files[:1])
-    catch_up(spark, stage)
-    stage.write_spec({**clicks_spec(), "mapping": REFUSING})
+    stage, _ = read_clicks(spark, tmp_path / "moved", 1)
     reseed(spark, stage, canary=CanaryTerms(batches=1))
-    stage.bring(files[1:])
-    with DriverProcess.start(stage, "unfit") as driver:
-        assert driver.wait() == LineageUnfit.exit_code, driver.said
-    _, said, after = driver.said.partition("\nremedy: ")
+    (stage.feed / "bad.json").write_bytes(b"no click\n" * 200)
+    said = run_to_end(stage, "unfit", code=LineageUnfit.exit_code)
+    _, said, after = said.partition("\nremedy: ")
     assert said
     assert len(after.splitlines()) == 1, after
 
@@ -221,8 +206,7 @@ def test_a_driver_answers_while_it_runs(spark: SparkSession, tmp_path: Path, mon
     assert (found["key_group"], found["sessions"]) == (shown["key_group"], shown["sessions"])
     assert found["sessions"][0]["would_close_reason"]
     assert record_names(QUESTION_FILE.folder(home)) == []
-    ended = EXIT_FILE.of(home, "a").require()
-    assert ended is not None
+    ended = known(EXIT_FILE.of(home, "a").require())
     assert ended.outcome is ExitOutcome.STOPPED
 
 
@@ -268,10 +252,8 @@ def test_a_key_with_most_of_the_events_is_named_and_told(tmp_path: Path) -> None
     # on a busy machine a batch takes so long that its source would count as idle, which ends the heavy session
     stage = Stage.set_up(tmp_path, clicks_spec(max_events=None, max_bytes=2**30, idle_after=None))
     begun = epoch_ms() - STEPS * STEP_MS
-    heavy = (
-        f'{{"event_id": "h{row}", "user_id": "bot", "ts": {begun}, "type": "view"}}' for row in range(HEAVY_EVENTS)
-    )
-    write_file(stage, 0, heavy)
+    bot = '{{"event_id": "h{}", "user_id": "bot", "ts": {}, "type": "view"}}'
+    write_file(stage, 0, (bot.format(row, begun) for row in range(HEAVY_EVENTS)))
     for step in range(1, STEPS):
         users = [event(step * 50 + number) for number in range(50)]
         events = [{**each, "ts": begun + step * STEP_MS} for each in [*users, {**users[0], "user_id": "bot"}]]
@@ -323,8 +305,7 @@ def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
     assert examine_health(before, beat, judged[0], at).ailment is None
     after = examine_health(before, beat, judged[1], at + 1)
     assert after.ailment is Problem.STRAGGLER
-    alert = alert_on_change("clicks", before, after, judged[1], beat, at + 1)
-    assert alert is not None
+    alert = known(alert_on_change("clicks", before, after, judged[1], beat, at + 1))
     assert alert.kind is AlertKind.STRAGGLER
     assert straggler.name in alert.reason
     assert alert.what_to_do

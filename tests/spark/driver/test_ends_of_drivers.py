@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -25,8 +26,8 @@ from sessionizer.stream_spec.spec_folder import SpecFile
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
-from support.places import opened
-from support.processes.driver_process import DriverProcess
+from support.places import known, opened
+from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.ports import eventually
 from support.streams.click_files import many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
@@ -42,17 +43,6 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
-class LooksAwayUntilItIsOver:
-    """The clock of a driver that is asked to stop while it sleeps, and wakes when its query has ended."""
-
-    def __init__(self, spark: SparkSession, stage: Stage) -> None:
-        self.spark, self.stage = spark, stage
-
-    def sleep(self, _seconds: float) -> None:
-        request_stop(self.stage.stream_home, "a", "a test")
-        eventually(lambda: not self.spark.streams.active)
-
-
 def run(stage: Stage, say: Callable[[str], None], until: Until = Until.STOPPED) -> None:
     file = SpecFile(stage.name, stage.spec())
     drive(stage.stream_home, file, DriverOptions(uid="a", master="local[2]", until=until), say)
@@ -64,21 +54,21 @@ def deliver_events(spark: SparkSession) -> None:
     bus.waitUntilEmpty()
 
 
-def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:
-    def wait_and_act() -> None:
-        eventually(lambda: stage.lineage and list_begun_batches(stage.checkpoint) and _evaluates(spark))
-        act()
+def while_its_batch_runs(spark: SparkSession, stage: Stage) -> threading.Thread:
+    """Ask the driver to stop while a job of it shuffles: that of the public clock, of one stage, comes before."""
 
-    thread = threading.Thread(target=wait_and_act)
+    def evaluates() -> bool:
+        tracker = spark.sparkContext.statusTracker()
+        jobs = (tracker.getJobInfo(job) for job in tracker.getActiveJobsIds())
+        return any(job is not None and len(job.stageIds) > 1 for job in jobs)
+
+    def wait_and_ask() -> None:
+        eventually(lambda: stage.lineage and list_begun_batches(stage.checkpoint) and evaluates())
+        request_stop(stage.stream_home, "a", "a test")
+
+    thread = threading.Thread(target=wait_and_ask)
     thread.start()
     return thread
-
-
-def _evaluates(spark: SparkSession) -> bool:
-    """Whether a job runs that shuffles: that of the public clock, of one stage, comes before the batch is let in."""
-    tracker = spark.sparkContext.statusTracker()
-    jobs = (tracker.getJobInfo(job) for job in tracker.getActiveJobsIds())
-    return any(job is not None and len(job.stageIds) > 1 for job in jobs)
 
 
 def test_nothing_runs_any_more_when_the_exit_record_is_written(
@@ -95,7 +85,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
             raise RuntimeError("nobody listens any more")
 
     monkeypatch.setattr("sessionizer.spark.driver.driver_loop.record_failure", watch_and_record)
-    asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
+    asked = while_its_batch_runs(spark, stage)
     with pytest.raises(QueryInterrupted, match="nobody listens"):
         run(stage, say)
     asked.join()
@@ -112,12 +102,11 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
             remove_tree(state)
             opened(state).write_text("no state any more")
 
-    asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
+    asked = while_its_batch_runs(spark, stage)
     with pytest.raises((QueryFailed, QueryInterrupted)):
         run(stage, say)
     asked.join()
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended
+    ended = known(EXIT_FILE.of(stage.stream_home, "a").read())
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.FAILED, None)
     assert not list_committed_batches(stage.checkpoint)
 
@@ -128,13 +117,18 @@ def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
     """The batch asks before the driver's own look does; Spark then prints an error of forty lines beside it."""
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, 4)
-    monkeypatch.setattr("sessionizer.spark.driver.driver_loop.time", LooksAwayUntilItIsOver(spark, stage))
+
+    def sleep(_seconds: float) -> None:
+        """It is asked to stop while it sleeps, and wakes when its query has ended."""
+        request_stop(stage.stream_home, "a", "a test")
+        eventually(lambda: not spark.streams.active)
+
+    monkeypatch.setattr("sessionizer.spark.driver.driver_loop.time", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(type(spark), "stop", lambda _: None)  # the driver ends well; the tests go on with its Spark
     said: list[str] = []
     run(stage, said.append)
     assert [line for line in said if "stop requested: " in line], said
-    ended = EXIT_FILE.of(stage.stream_home, "a").read()
-    assert ended is not None
+    ended = known(EXIT_FILE.of(stage.stream_home, "a").read())
     assert ended.outcome is ExitOutcome.STOPPED
     history = read_history(stage.stream_home, 0, epoch_ms())
     assert [mark.kind for mark in history.marks] == [MarkKind.START, MarkKind.STOP]
@@ -158,8 +152,7 @@ def test_the_history_has_every_batch_of_a_driver_that_ended(
     assert last.key is not None
     assert (last.key_events or 0) >= (last.key_p99_events or 1) >= 1
     assert (last.group_bytes or 0) >= (last.group_p99_bytes or 1) > 0
-    beat = HEARTBEAT_FILE.of(stage.stream_home).require()
-    assert beat is not None
+    beat = known(HEARTBEAT_FILE.of(stage.stream_home).require())
     assert beat.heaviest_keys[0].key == last.key
     assert sum(beat.open_ages.values()) > 0
     assert beat.straggler is None
@@ -170,37 +163,29 @@ def test_a_second_night_is_refused_and_so_is_a_second_home(tmp_path: Path) -> No
     shared = tmp_path / "lake"
     spec = {**clicks_spec(), "sink": {"path": str(shared)}}
     first, second = (Stage.set_up(tmp_path / name, spec) for name in ("one", "two"))
-    (first.feed / "night-1.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
-    with DriverProcess.start(first, "night-1") as driver:
-        assert driver.wait() == 0, driver.said[-4_000:]
-        assert driver.said.index("closed for good") < driver.said.index("starting Spark")
-        assert "drained and over" in driver.said
-        assert f"home: {first.home}" in driver.said
+    for each in (first, second):
+        (each.feed / "night-1.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
+    said = run_to_end(first, "night-1")
+    assert said.index("closed for good") < said.index("starting Spark")
+    assert "drained and over" in said
+    assert f"home: {first.home}" in said
     sessions = table_rows(shared / "sessions")
     assert len(sessions) == 2
-    assert first.lineage
-    drain = DRAINED_FILE.of(first.stream_home, first.lineage).require()
-    assert drain is not None
-    assert (drain.batch_id, drain.over_at is not None) == (
-        CheckpointLog(first.checkpoint).committed()[-1].batch_id,
-        True,
-    )
+    drain = known(DRAINED_FILE.of(first.stream_home, str(first.lineage)).require())
+    assert drain.batch_id == CheckpointLog(first.checkpoint).committed()[-1].batch_id
+    assert drain.over_at is not None
 
     (first.feed / "night-2.json").write_bytes(line(90_000, "tomorrow"))
     for until in ("drained", "stopped"):
-        with DriverProcess.start(first, f"night-2-{until}", until=until) as driver:
-            assert driver.wait() == StreamDrained.exit_code
-            assert "`--until caught-up`" in driver.said
-    ended = EXIT_FILE.of(first.stream_home, "night-2-stopped").read()
-    assert ended is not None
+        said = run_to_end(first, f"night-2-{until}", until=until, code=StreamDrained.exit_code)
+        assert "`--until caught-up`" in said
+    ended = known(EXIT_FILE.of(first.stream_home, "night-2-stopped").read())
     assert (ended.error_type, ended.terminal) == ("StreamDrained", True)
 
-    (second.feed / "night-1.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
-    with DriverProcess.start(second, "copy") as driver:
-        assert driver.wait() == TableOwned.exit_code, driver.said[-4_000:]
-        owner = json.loads((first.home / "home.json").read_text())["id"]
-        assert f"belongs to clicks@{owner}" in driver.said
-        assert "ALTER TABLE" in driver.said
+    said = run_to_end(second, "copy", code=TableOwned.exit_code)
+    owner = json.loads((first.home / "home.json").read_text())["id"]
+    assert f"belongs to clicks@{owner}" in said
+    assert "ALTER TABLE" in said
     assert table_rows(shared / "sessions") == sessions
 
 
@@ -209,13 +194,10 @@ def test_a_drain_that_was_cut_short_is_finished_whatever_is_asked_for(tmp_path: 
     stage = Stage.set_up(tmp_path, clicks_spec())
     (stage.feed / "clicks.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
     with DriverProcess.start(stage, "a") as driver:
-        driver.wait_for(
-            lambda: any(stage.stream_home.lineage_records.glob("*/drained.json")), "its drain", every_s=0.02
-        )
+        records = stage.stream_home.lineage_records
+        driver.wait_for(lambda: any(records.glob("*/drained.json")), "its drain", every_s=0.02)
         driver.kill_all()
-    with DriverProcess.start(stage, "b", until="stopped") as driver:
-        assert driver.wait() == 0, driver.said[-4_000:]
-        assert "finished now" in driver.said
+    said = run_to_end(stage, "b", until="stopped")
+    assert "finished now" in said
     assert len(table_rows(stage.table("sessions"))) == 2
-    with DriverProcess.start(stage, "c", until="stopped") as driver:
-        assert driver.wait() == StreamDrained.exit_code
+    run_to_end(stage, "c", until="stopped", code=StreamDrained.exit_code)

@@ -34,25 +34,22 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 
-def _note_step(stage: Stage, steps: set[int]) -> bool:
-    """Note the newest progress of a start without a query. Returns whether there was any since it began.
-
-    A supervisor goes by that.
-    """
-    beat = HEARTBEAT_FILE.of(stage.stream_home).read()
-    if beat is not None and beat.phase is Phase.STARTING and beat.lineage is None and beat.progress_at is not None:
-        steps.add(beat.progress_at)
-    return len(steps) > 1
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("tuned")
 def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
     write_click_files(stage.feed, 4)
     steps: set[int] = set()
+
+    def has_stepped() -> bool:
+        """Whether there was progress since the start began, without a query: a supervisor goes by that."""
+        beat = HEARTBEAT_FILE.of(stage.stream_home).read()
+        if beat is not None and beat.phase is Phase.STARTING and beat.lineage is None and beat.progress_at is not None:
+            steps.add(beat.progress_at)
+        return len(steps) > 1
+
     with DriverProcess.start(stage, "a", until="stopped") as driver:
-        driver.wait_for(lambda: _note_step(stage, steps), "a step of its start")
+        driver.wait_for(has_stepped, "a step of its start")
         driver.wait_for(lambda: bool(stage.lineage and CheckpointLog(stage.checkpoint).committed()), "a first batch")
         assert driver.jvm
         mapped = Path(f"/proc/{driver.jvm}/maps").read_text()
@@ -65,6 +62,23 @@ def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path:
 def test_executors_like_ours_leave_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
     require_fit_executors(spark, tmp_path)
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ExecutorsUnfit, match="Mkdirs failed"):
+        require_fit_executors(spark, Path("/proc/nothing"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("pythonExec", "/nowhere/python", "no program /nowhere/python"),
+        ("pythonVer", "3.9", r"their Python is 3\.11, the driver's is 3\.11"),
+    ],
+)
+def test_another_python_is_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, said: str
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, setting, value)
+    with pytest.raises(ExecutorsUnfit, match=said):
+        require_fit_executors(spark, tmp_path)
 
 
 def test_a_python_without_packages_is_told(
@@ -86,25 +100,6 @@ def test_an_executor_is_named_with_all_that_it_lacks(
     assert raised.value.host == os.uname().nodename
 
 
-def test_a_python_that_is_not_there_is_told(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/nowhere/python")
-    with pytest.raises(ExecutorsUnfit, match="no program /nowhere/python"):
-        require_fit_executors(spark, tmp_path)
-
-
-def test_another_python_is_told(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.9")
-    with pytest.raises(ExecutorsUnfit, match=r"their Python is 3\.11, the driver's is 3\.11"):
-        require_fit_executors(spark, tmp_path)
-
-
-def test_a_folder_that_cannot_be_written_is_told(spark: SparkSession) -> None:
-    with pytest.raises(ExecutorsUnfit, match="Mkdirs failed"):
-        require_fit_executors(spark, Path("/proc/nothing"))
-
-
 IMPORTED = 40_000
 """Objects, at least. One that has packed has 54,000, an empty Python 7,000; none are frozen unasked."""
 
@@ -121,43 +116,22 @@ def test_a_worker_that_has_packed_has_its_imports_frozen(spark: SparkSession) ->
     assert seen.frozen > IMPORTED
 
 
-@pytest.fixture(scope="module")
-def arabic() -> Iterator[pytest.MonkeyPatch]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JDK_JAVA_OPTIONS", "-Duser.language=ar -Duser.country=EG")
-        patched.setenv("LC_ALL", "ar_EG.UTF-8")
-        yield patched
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, arabic: pytest.MonkeyPatch) -> Stage:
-    """Return a stream that a driver has read to its end."""
-    its = Stage.set_up(tmp_path_factory.mktemp("arabic"), clicks_spec(files_per_batch=10))
-    (its.feed / "café.json").write_bytes(line(1, "ann"))
-    (its.feed / "2024").mkdir()
-    (its.feed / "2024" / "a.json").write_bytes(line(2, "ann"))
-    run_to_end(its, "a")
-    return its
-
-
 @pytest.mark.long
-def test_the_files_of_a_table_are_named_in_ascii_digits(stage: Stage) -> None:
+def test_an_arabic_driver_names_files_in_ascii_digits_and_tells_of_folders_that_it_does_not_look_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Duser.language=ar -Duser.country=EG")
+    monkeypatch.setenv("LC_ALL", "ar_EG.UTF-8")
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=10))
+    (stage.feed / "café.json").write_bytes(line(1, "ann"))
+    (stage.feed / "2024").mkdir()
+    (stage.feed / "2024" / "a.json").write_bytes(line(2, "ann"))
+    run_to_end(stage, "a")
     logs = [entry.name for entry in opened(stage.table("sessions") / "_delta_log").iterdir()]
     assert f"{0:020}.json" in logs
     assert all(name.isascii() for name in logs)
     assert [(row["key"], row["event_count"]) for row in table_rows(stage.table("sessions"))] == [("ann", 1)]
-
-
-@pytest.mark.long
-def test_a_driver_tells_of_folders_that_it_does_not_look_into(stage: Stage) -> None:
-    said = (stage.root / "driver-a.log").read_text(encoding="utf-8")
-    assert said.count("source's folder: 2024") == 1
-
-
-def test_every_commit_of_its_table_comes_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    rehearse_checkpoint(spark, str(tmp_path / "table"))
-    assert list((tmp_path / "table" / "_delta_log").glob("*.checkpoint*.parquet"))
-    assert spark.read.format("delta").load(str(tmp_path / "table")).count() == 2
+    assert (stage.root / "driver-a.log").read_text(encoding="utf-8").count("source's folder: 2024") == 1
 
 
 def test_it_is_due_once_and_leaves_nothing(
@@ -167,6 +141,8 @@ def test_it_is_due_once_and_leaves_nothing(
 
     def rehearse(spark: SparkSession, location: str) -> None:
         rehearse_checkpoint(spark, location)
+        assert list(Path(location, "_delta_log").glob("*.checkpoint*.parquet")), "every commit comes with a checkpoint"
+        assert spark.read.format("delta").load(location).count() == 2
         rehearsed.append(location)
 
     monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearse_checkpoint", rehearse)

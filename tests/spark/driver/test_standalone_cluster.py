@@ -19,7 +19,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.driver_statuses import Heard
-from support.places import REPOSITORY
+from support.places import REPOSITORY, known
 from support.processes.ports import eventually
 from support.processes.standalone_spark import standalone_cluster
 
@@ -81,28 +81,24 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         assert [row["key"] for row in rows] == ["ann"]
         request_stop(home, decision.uid, "the test is over")
         eventually(lambda: EXIT_FILE.of(home, decision.uid).read(), 60)
-        record = EXIT_FILE.of(home, decision.uid).read()
-        assert record is not None
+        record = known(EXIT_FILE.of(home, decision.uid).read())
         assert record.outcome is ExitOutcome.STOPPED
         assert partitions_of_state(home) == "2", "not Spark's 200"
         assert list((tmp_path / "cluster" / "work").glob("app-*/0")), "its executors ran on the worker"
     finally:
         supervisor.launcher.end_by_force(supervisor.traces(supervisor_uid(home)))
-    lease = read_lease(home)
-    assert lease is not None
+    lease = known(read_lease(home))
     assert lease.process is not None
     assert is_alive(lease.process) is False
 
 
 def partitions_of_state(home: StreamHome) -> str:
-    lineage = active_lineage(home)
-    assert lineage is not None
+    lineage = known(active_lineage(home))
     return read_planned_batch(home.checkpoint(lineage), 0).settings[PARTITIONS]
 
 
 def supervisor_uid(home: StreamHome) -> str:
-    launch = read_launch(home)
-    assert launch is not None
+    launch = known(read_launch(home))
     return launch.uid
 
 

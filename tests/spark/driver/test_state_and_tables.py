@@ -4,7 +4,6 @@ import json
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +11,11 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 from upath import UPath
 
 from sessionizer.causes.table import CAUSES
+from sessionizer.cli.app import app
 from sessionizer.control.lease import fence, read_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
@@ -34,9 +35,10 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.file_accesses import folder_digest
 from support.expected.landed import assert_as_defined, table_rows
 from support.faults.bad_clicks import line
-from support.places import REPOSITORY, mounted
+from support.places import REPOSITORY, known, mounted
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up
+from support.releases.environments import type_with
 from support.stores.control_fixtures import HDFS
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -58,16 +60,15 @@ def run(stage: Stage, uid: str, *flags: str) -> int:
 
 def refused(stage: Stage, uid: str) -> type[Exception]:
     """Start a driver that is refused before Spark starts, and changes nothing. Return the reason."""
-    before = folder_digest(stage.root / "lake"), folder_digest(stage.stream_home.root / "lineages")
+    folders = (stage.root / "lake", stage.stream_home.root / "lineages")
+    before = [*map(folder_digest, folders)]
     with DriverProcess.start(stage, uid, "caught-up") as driver:
         code = driver.wait()
         assert "starting Spark" not in driver.said
-    assert (folder_digest(stage.root / "lake"), folder_digest(stage.stream_home.root / "lineages")) == before
-    ended = EXIT_FILE.of(stage.stream_home, uid).read()
-    assert ended is not None
-    found = {kind.__name__: kind for kind in (StateBehindTables, DataAway, RowsMissing, HomeCopied)}[
-        str(ended.error_type)
-    ]
+    assert [*map(folder_digest, folders)] == before
+    ended = known(EXIT_FILE.of(stage.stream_home, uid).read())
+    errors = {kind.__name__: kind for kind in (StateBehindTables, DataAway, RowsMissing, HomeCopied)}
+    found = errors[str(ended.error_type)]
     assert (code, ended.terminal) == (found.exit_code, found is not DataAway)
     return found
 
@@ -184,8 +185,7 @@ def test_drivers_stop_start_are_refused_fenced_and_killed_by_records_in_hdfs(
         fourth.kill_all()
     stage.write_spec(clicks_spec(files_per_batch=100, idle_after=None))
     run_to_end(stage, "last", apply=True)
-    lease = read_lease(home)
-    assert lease is not None
+    lease = known(read_lease(home))
     # taken by a, c, d and the last; given up by a and the last, taken from c
     assert (lease.uid, lease.token) == ("last", 7)
     assert_as_defined(stage, files)
@@ -201,18 +201,14 @@ def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_pat
     run_to_end(stage, "a", until="caught-up")
     assert {path.name for path in stage.stream_home.root.iterdir()} == {"control", "logs"}
     elsewhere = Stage(stage.root, stage.home, data=str(other))
-    with DriverProcess.start(elsewhere, "b") as driver:
-        assert driver.wait() == DataElsewhere.exit_code, driver.said[-4_000:]
-        assert (
-            f"SESSIONIZER_DATA is '{other}', but lineage {stage.lineage} of stream 'clicks' has its data at"
-            in driver.said
-        )
-        assert f"remedy: {CAUSES['DataElsewhere'].remedy}" in driver.said
+    said = run_to_end(elsewhere, "b", code=DataElsewhere.exit_code)
+    words = f"SESSIONIZER_DATA is '{other}', but lineage {stage.lineage} of stream 'clicks' has its data at"
+    assert words in said
+    assert f"remedy: {CAUSES['DataElsewhere'].remedy}" in said
     assert not other.exists()
     shutil.rmtree(mounted(stage.stream_home.control))
-    with DriverProcess.start(stage, "c") as driver:
-        assert driver.wait() == DamagedFile.exit_code, driver.said[-4_000:]
-        assert "lineage.json is damaged: " in driver.said
+    said = run_to_end(stage, "c", code=DamagedFile.exit_code)
+    assert "lineage.json is damaged: " in said
     assert len(list((lake / "streams" / "clicks" / "lineages").iterdir())) == 1
 
 
@@ -223,9 +219,11 @@ def test_what_people_type_works_on_hdfs(tmp_path: Path, data: str) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9), data=data)
     write_click_files(stage.feed, 2)
     run_to_end(stage, "a")
-    assert reported(stage, data).startswith("rebuilt ")
-    assert reported(stage, data).startswith("refreshed 0 days")
-    places = json.loads(sessionizer(stage, "tables", "--json"))["tables"]  # it knows where the data is
+    assert reported(stage).startswith("rebuilt ")
+    assert reported(stage).startswith("refreshed 0 days")
+    command = ["tables", stage.name, "--json", "--home", str(stage.home), "--streams", str(stage.streams)]
+    told = CliRunner().invoke(app, command, catch_exceptions=False).stdout  # it knows where the data is
+    places = json.loads(told)["tables"]
     assert {place["path"] for place in places} == {uri_of(stage.table(place["name"])) for place in places}
     (sessions,) = [place for place in places if place["name"] == "sessions"]
     for engine in ("duckdb", "polars"):
@@ -233,19 +231,12 @@ def test_what_people_type_works_on_hdfs(tmp_path: Path, data: str) -> None:
         assert "close_reason" in answered.stdout, answered.stderr
 
 
-def reported(stage: Stage, data: str) -> str:
+def reported(stage: Stage) -> str:
     """Return what a report did to the daily table. It adds to the stream's history first, which is on HDFS as well."""
-    history, daily = sessionizer(stage, "report", "--data", data).splitlines()
+    done = type_with(REPOSITORY, "report", stage)
+    assert done.returncode == 0, done.stderr
+    history, daily = done.stdout.splitlines()
     assert history.startswith("added ")
     assert history.endswith(f": {uri_of(stage.table('stream_history'))}")
     assert daily.endswith(f": {uri_of(stage.table('sessions_daily'))}")
     return daily
-
-
-def sessionizer(stage: Stage, *words: str) -> str:
-    verb, *options = words
-    places = ["--home", str(stage.home), "--streams", str(stage.streams)]
-    command = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), verb, stage.name, *places, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout

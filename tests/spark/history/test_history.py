@@ -28,14 +28,13 @@ from sessionizer.spark.history.report import (
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
 from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.stream_spec.document.stream import StreamSpec
+from support.places import known
+from support.streams.stage import topic_source
 
 SPEC: dict[str, Any] = {
     "name": "visits",
     "source": {
-        "format": "kafka",
-        "bootstrap_servers": "nowhere:9092",
-        "topic": "visits",
-        "encoding": "json",
+        **topic_source("nowhere:9092", "visits"),
         "columns": "u string, ts bigint, id string, out boolean",
     },
     "mapping": {
@@ -71,34 +70,32 @@ def read(spark: SparkSession, folder: Path, **changes: Any) -> EventHistory:
     return read_event_history(spark, StreamSpec.model_validate({**SPEC, **changes}), folder, folder.parent)
 
 
+def refreshed(report: DailyReport) -> tuple[tuple[date, ...], int, bool]:
+    """Days, rows, and whether all was made anew."""
+    done = known(report.refresh())
+    return done.dates, done.rows, done.rebuilt
+
+
+def counts(report: DailyReport) -> dict[tuple[date, str | None], int]:
+    return {key: row.sessions for key, row in rows_of(report).items()}
+
+
 def test_files_of_a_stream_that_reads_a_broker(spark: SparkSession, folder: Path) -> None:
     found = read(spark, folder)
     assert found.figures.events == 4
     assert found.figures.refused == {"null_key": 1, "non_positive_event_time": 1, "malformed": 1}
     sessions = {row.session_id: row for row in found.sessions(found.take(None)).collect()}
     assert sorted((row.key, row.event_count, row.close_reason, row.names) for row in sessions.values()) == [
-        ("a", 1, "gap", 1),
-        ("a", 2, "closing_event", 2),
-        ("b", 1, "gap", 1),
-    ]
+        ("a", 1, "gap", 1), ("a", 2, "closing_event", 2), ("b", 1, "gap", 1),
+    ]  # fmt: skip
     taken = found.take(90_500)
     closed = found.sessions(taken)
     assert {row.key for row in closed.collect()} == {"a"}
     assert "events" in closed.columns
-    left = [row.asDict(recursive=True) for row in found.open_events(taken).collect()]
-    assert [(row.pop("event_time").timestamp(), row) for row in left] == [
-        (
-            90,
-            {
-                "key": "b",
-                "client": None,
-                "event_id": "4",
-                "closes": False,
-                "timeout_ms": 1000,
-                "payload": {"name": "4"},
-            },
-        )
-    ]
+    (left,) = [row.asDict(recursive=True) for row in found.open_events(taken).collect()]
+    assert left.pop("event_time").timestamp() == 90
+    event = {"key": "b", "client": None, "event_id": "4", "closes": False, "timeout_ms": 1000}
+    assert left == {**event, "payload": {"name": "4"}}
 
 
 def test_a_delta_table_of_the_columns(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
@@ -110,20 +107,14 @@ def test_a_delta_table_of_the_columns(spark: SparkSession, folder: Path, tmp_pat
     assert "events" not in found.sessions(found.take(None)).columns
 
 
-def test_without_arrival_there_is_no_processing_time(spark: SparkSession, folder: Path) -> None:
-    rules = {"time_mode": "processing_time"}
-    with pytest.raises(InvalidSpec, match=r"rules\.time_mode"):
-        read(spark, folder, rules=rules)
-
-
 def test_without_a_clock_events_are_in_the_order_of_their_own_time(spark: SparkSession, folder: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"rules\.time_mode"):
+        read(spark, folder, rules={"time_mode": "processing_time"})
     history = read(spark, folder, rules={"time_mode": "none"})
     found = history.sessions(history.take(None)).collect()
     assert sorted((row.key, row.event_count, row.close_reason, row.duration_ms) for row in found) == [
-        ("a", 1, "gap", 0),
-        ("a", 2, "closing_event", 500),
-        ("b", 2, "gap", 90_005),
-    ]
+        ("a", 1, "gap", 0), ("a", 2, "closing_event", 500), ("b", 2, "gap", 90_005),
+    ]  # fmt: skip
 
 
 COLUMNS = (
@@ -153,57 +144,35 @@ def rows_of(report: DailyReport) -> dict[tuple[date, str | None], Row]:
 
 
 def version_of(report: DailyReport) -> int:
-    last = DeltaTable.forPath(report.spark, report.daily).history(1).first()
-    assert last is not None
+    last = known(DeltaTable.forPath(report.spark, report.daily).history(1).first())
     return int(last.version)
 
 
-def test_no_sessions_yet(report: DailyReport) -> None:
-    assert report.refresh() is None
-
-
 def test_days_are_followed_rewritten_and_rebuilt(report: DailyReport) -> None:
+    assert report.refresh() is None, "no sessions yet"
     land(report, ("acme", MONDAY, 100, "gap"), ("acme", MONDAY, 300, "closing_event"), (None, TUESDAY, 7, "gap"))
-    done = report.refresh()
-    assert done is not None
-    assert (done.dates, done.rows, done.rebuilt) == ((MONDAY, TUESDAY), 2, True)
+    assert refreshed(report) == ((MONDAY, TUESDAY), 2, True)
     monday = rows_of(report)[MONDAY, "acme"]
     assert (monday.sessions, monday.events, monday.average_duration_ms, monday.median_duration_ms) == (2, 4, 200, 200)
     assert (monday.ended_by_gap, monday.ended_by_closing_event, monday.ended_by_max_events) == (1, 1, 0)
     assert monday.total_revenue == 3.0
     assert "total_last_page" not in monday.asDict()
     version = version_of(report)
-
-    done = report.refresh()
-    assert done is not None
-    assert (done.dates, done.rows, done.rebuilt) == ((), 0, False)
+    assert refreshed(report) == ((), 0, False)
     assert version_of(report) == version
 
     land(report, ("acme", MONDAY, 500, "gap"), ("acme", WEDNESDAY, 1, "max_events"))
-    done = report.refresh()
-    assert done is not None
-    assert (done.dates, done.rows, done.rebuilt) == ((MONDAY, WEDNESDAY), 2, False)
-    assert {key: row.sessions for key, row in rows_of(report).items()} == {
-        (MONDAY, "acme"): 3,
-        (TUESDAY, None): 1,
-        (WEDNESDAY, "acme"): 1,
-    }
+    assert refreshed(report) == ((MONDAY, WEDNESDAY), 2, False)
+    assert counts(report) == {(MONDAY, "acme"): 3, (TUESDAY, None): 1, (WEDNESDAY, "acme"): 1}
 
     DeltaTable.forPath(report.spark, report.sessions).delete("client is null or duration_ms = 500")
-    land(report, ("acme", WEDNESDAY + timedelta(days=1), 1, "gap"))
-    done = report.refresh()
-    assert done is not None
-    assert done.rebuilt
-    assert {key: row.sessions for key, row in rows_of(report).items()} == {
-        (MONDAY, "acme"): 2,
-        (WEDNESDAY, "acme"): 1,
-        (WEDNESDAY + timedelta(days=1), "acme"): 1,
-    }
+    thursday = WEDNESDAY + timedelta(days=1)
+    land(report, ("acme", thursday, 1, "gap"))
+    assert refreshed(report)[-1]
+    assert counts(report) == {(MONDAY, "acme"): 2, (WEDNESDAY, "acme"): 1, (thursday, "acme"): 1}
 
     DeltaTable.forPath(report.spark, report.sessions).delete()
-    done = report.refresh()
-    assert done is not None
-    assert (done.dates, done.rows, done.rebuilt) == ((), 0, True)
+    assert refreshed(report) == ((), 0, True)
     assert rows_of(report) == {}
 
 
@@ -217,10 +186,8 @@ def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport)
     at_once = Retention(0, "the test", is_short=True)
     (plan,) = plan_tables(spark, [OwnedTable("sessions", report.sessions, "clicks@0123456789abcdef")], at_once)
     assert compact_table(spark, plan, at_once).deleted >= 3
-    done = report.refresh()
-    assert done is not None
-    assert done.rebuilt
-    assert {key: row.sessions for key, row in rows_of(report).items()} == {(MONDAY, "acme"): 2, (TUESDAY, "acme"): 2}
+    assert refreshed(report)[-1]
+    assert counts(report) == {(MONDAY, "acme"): 2, (TUESDAY, "acme"): 2}
 
 
 def test_days_whose_sessions_have_left_stay_as_they_were_counted(report: DailyReport) -> None:
@@ -230,13 +197,9 @@ def test_days_whose_sessions_have_left_stay_as_they_were_counted(report: DailyRe
     land(report, ("acme", MONDAY, 1, "gap"), ("acme", TUESDAY, 8, "gap"))
     later = replace(report, kept_from=TUESDAY)
     for rebuilt in (True, False):
-        done = later.refresh()
-        assert done is not None
-        assert (done.rebuilt, MONDAY in done.dates) == (rebuilt, False)
-        assert {key: row.sessions for key, row in rows_of(report).items()} == {
-            (MONDAY, "acme"): 1,
-            (TUESDAY, "acme"): 2,
-        }
+        days, _, is_rebuilt = refreshed(later)
+        assert (is_rebuilt, MONDAY in days) == (rebuilt, False)
+        assert counts(report) == {(MONDAY, "acme"): 1, (TUESDAY, "acme"): 2}
 
 
 FIRST_HOUR = 1_790_000_000_000 // HOUR

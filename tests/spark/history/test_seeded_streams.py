@@ -33,7 +33,7 @@ from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
-from support.streams.stage import Stage, clicks_spec
+from support.streams.stage import Stage, clicks_spec, topic_source
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import COLUMNS, MAPPING, source_row, written_rules
 from support.verbs.reseeded_stream import reader_of, seed
@@ -41,7 +41,6 @@ from support.verbs.reseeded_stream import reader_of, seed
 HISTORIES = 120
 MOMENT_MS = ORIGIN_MS + 40
 PARTS = 2
-DELIVERED_WITHIN_S = 60.0
 RULES = SessionRules(
     clock=Clock.EVENT_TIME,
     watermark_delay_ms=400,
@@ -224,15 +223,14 @@ def test_events_that_another_query_keeps_in_its_state(
 @pytest.fixture
 def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> tuple[dict[str, Any], Callable[[Sequence[Event]], None]]:
     address = kafka_broker.bootstrap_servers
-    source = {"format": "kafka", "bootstrap_servers": address, "topic": kafka_topic, "encoding": "json"}
 
     def produce(events: Sequence[Event]) -> None:
         producer = Producer({"bootstrap.servers": address, "log_level": 2})
         for event in events:
             producer.produce(kafka_topic, json.dumps(source_row(event)), key=event.key)
-        assert producer.flush(DELIVERED_WITHIN_S) == 0
+        assert producer.flush(60) == 0
 
-    return {**source, "columns": COLUMNS}, produce
+    return {**topic_source(address, kafka_topic), "columns": COLUMNS}, produce
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,8 +13,10 @@ import yaml
 from sessionizer.errors import (
     DuplicateStream,
     InvalidSpec,
+    SessionizerError,
     SourceForbidden,
     SourceUnreachable,
+    TerminalError,
     UnwritablePath,
 )
 from sessionizer.launch.driver_environment import PLAIN_SPARK
@@ -89,43 +92,54 @@ def assert_one_clear_error(ended: Ended, code: int, *words: str) -> None:
         assert word in ended.errors[0]
 
 
-def test_an_unknown_key(place: Place) -> None:
-    place.write("visits.yaml", trigger_intervall="5 seconds")
-    ended = place.call("run", "visits")
-    assert_one_clear_error(ended, InvalidSpec.exit_code, "trigger_intervall", "5 seconds", "trigger_interval'")
-    assert place.begun() == set()
+WRONG: dict[str, tuple[dict[str, Any], type[SessionizerError], tuple[str, ...]]] = {
+    "a duplicate stream": ({}, DuplicateStream, ("visits.yaml", "visits.yml")),
+    "an expression that does not fit": (
+        {"mapping__key": "lower(user_id)"}, InvalidSpec, ("mapping.key", "lower(user_id)", "u, ts, id"),
+    ),
+    "an unknown key": (
+        {"trigger_intervall": "5 seconds"}, InvalidSpec, ("trigger_intervall", "5 seconds", "trigger_interval'"),
+    ),
+    "an unreachable broker": (
+        {"source": UNREACHABLE, "mapping__key": "value", "mapping__event_id": "value"},
+        SourceUnreachable, ("127.0.0.1:1", "refused"),
+    ),
+    "an unwritable home": ({}, UnwritablePath, ("{file}", "Not a directory")),
+    "an unwritable sink": ({"sink__path": "{file}"}, UnwritablePath, ("{file}/sessions", "the table sessions")),
+}  # fmt: skip
+"""Changes of a good spec, the error, and words of it."""
+BEFORE_A_START = ("a duplicate stream", "an unknown key", "an unwritable home")
 
 
-def test_a_duplicate_stream(place: Place) -> None:
-    place.write("visits.yaml")
-    place.write("visits.yml")
-    ended = place.call("run", "visits")
-    assert_one_clear_error(ended, DuplicateStream.exit_code, "visits.yaml", "visits.yml")
-    assert place.begun() == set()
-
-
-def test_an_unwritable_home(place: Place) -> None:
-    place.write("visits.yaml")
-    (place.root / "file").write_text("in the way")
-    ended = place.call("run", "visits", home="file")
-    assert_one_clear_error(ended, UnwritablePath.exit_code, str(place.root / "file"), "Not a directory")
-
-
-def test_an_unreachable_broker(place: Place) -> None:
-    place.write("visits.yaml", source=UNREACHABLE, mapping__key="value", mapping__event_id="value")
-    ended = place.call("run", "visits", "--uid", "launched")
-    assert_one_clear_error(ended, SourceUnreachable.exit_code, "127.0.0.1:1", "refused")
+@pytest.mark.parametrize(
+    "what", [pytest.param(each, marks=pytest.mark.long if each == "an unwritable sink" else ()) for each in WRONG]
+)
+def test_a_start_leaves_one_clear_error_and_an_exit_record_at_most(place: Place, what: str) -> None:
+    changes, error, words = WRONG[what]
+    (file := place.root / "file").write_text("in the way")
+    for name in ("visits.yaml", "visits.yml")[: 2 if error is DuplicateStream else 1]:
+        place.write(name, **{each: file_in(value, file) for each, value in changes.items()})
+    ended = place.call("run", "visits", "--uid", "launched", home="file" if "home" in what else "home")
+    assert_one_clear_error(ended, error.exit_code, *(file_in(word, file) for word in words))
+    if what in BEFORE_A_START:
+        assert place.begun() == set()
+        return
     assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
+    record = json.loads((place.root / "home/streams/visits/control/exit.launched.json").read_text())
+    assert (record["error_type"], record["terminal"]) == (error.__name__, issubclass(error, TerminalError))
+
+
+def file_in(text: Any, file: Path) -> Any:
+    return text.replace("{file}", str(file)) if isinstance(text, str) else text
 
 
 @pytest.mark.long
 def test_a_topic_that_is_not_there_or_must_not_be_read_is_named(
     place: Place, kafka_broker: KafkaBroker, kafka_topic: str
 ) -> None:
-    secret = f"{kafka_topic}-secret"
+    secret, compacted = f"{kafka_topic}-secret", f"{kafka_topic}-compacted"
     kafka_broker.create_topic(secret)
     kafka_broker.forbid_reading(secret)
-    compacted = f"{kafka_topic}-compacted"
     kafka_broker.create_topic(compacted, cleanup_policy="compact,delete")
     topics = {"compacted": f"{kafka_topic},{compacted}", "gone": f"{kafka_topic},nowhere", "secret": secret}
     for name, topic in {**topics, "taken": compacted, "visits": kafka_topic}.items():
@@ -141,27 +155,7 @@ def test_a_topic_that_is_not_there_or_must_not_be_read_is_named(
     assert named == [[compacted], ["'gone'", "'nowhere'"], [secret]], ended.stderr
     ended = place.call("run", "secret", "--uid", "launched")
     assert_one_clear_error(ended, SourceForbidden.exit_code, secret, "TopicAuthorizationException")
-    assert not (place.root / "home/streams/secret/lineages").exists() or not [
-        *(place.root / "home/streams/secret/lineages").iterdir()
-    ]
-
-
-def test_an_expression_that_does_not_fit_leaves_an_exit_record_and_nothing_else(place: Place) -> None:
-    place.write("visits.yaml", mapping__key="lower(user_id)")
-    ended = place.call("run", "visits", "--uid", "launched")
-    assert_one_clear_error(ended, InvalidSpec.exit_code, "mapping.key", "lower(user_id)", "u, ts, id")
-    assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
-    record = json.loads((place.root / "home/streams/visits/control/exit.launched.json").read_text())
-    assert (record["error_type"], record["terminal"]) == ("InvalidSpec", True)
-
-
-@pytest.mark.long
-def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place) -> None:
-    (place.root / "file").write_text("in the way")
-    place.write("visits.yaml", sink__path=str(place.root / "file"))
-    ended = place.call("run", "visits", "--uid", "launched")
-    assert_one_clear_error(ended, UnwritablePath.exit_code, str(place.root / "file" / "sessions"), "the table sessions")
-    assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
+    assert list(place.root.glob("home/streams/secret/lineages/*")) == []
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltalake import write_deltalake
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
@@ -34,17 +34,16 @@ def reasons_of(stage: Stage) -> Counter[str]:
     return Counter(row["reason"] for row in table_rows(stage.table("quarantine")))
 
 
+def name_of(row: dict[str, Any]) -> str:
+    """The file of a quarantined row."""
+    return str(row["source_position"].rpartition("/")[2])
+
+
 def sizes_of_sessions(stage: Stage) -> dict[str, list[int]]:
     sizes: dict[str, list[int]] = {}
     for row in table_rows(stage.table("sessions")):
         sizes.setdefault(row["key"], []).append(row["event_count"])
     return sizes
-
-
-def watermarks(stage: Stage) -> list[int]:
-    """Spark's own, at the start of each batch: epoch ms, and of each batch but that of the drain."""
-    batches = sorted(list_begun_batches(stage.checkpoint))
-    return [read_planned_batch(stage.checkpoint, batch_id).watermark_ms for batch_id in batches]
 
 
 def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -64,7 +63,10 @@ def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_p
     assert sizes_of_sessions(stage) == {key: [size] for key, size in GOOD_SESSIONS.items()} | {"cy": [2]}
     assert table_rows(stage.table("late_events")) == []
     newest_ms = START_MS + 9_000
-    assert max(mark for mark in watermarks(stage) if mark < newest_ms) <= newest_ms - 10_000
+    # Spark's own at the start of each batch, and of each but that of the drain
+    batches = sorted(list_begun_batches(stage.checkpoint))
+    watermarks = [read_planned_batch(stage.checkpoint, batch_id).watermark_ms for batch_id in batches]
+    assert max(mark for mark in watermarks if mark < newest_ms) <= newest_ms - 10_000
 
 
 def test_a_record_without_a_value_is_no_blank_line(spark: SparkSession) -> None:
@@ -90,22 +92,19 @@ def test_a_part_that_expressions_share_fails_each_of_them_alone(spark: SparkSess
     assert reasons_of(stage) == {"null_event_time": 1}
 
 
-def csv_spec() -> dict[str, Any]:
-    """The time is in seconds, and nothing protects the expression that reads it."""
-    spec = clicks_spec()
-    spec["source"] |= {
-        "encoding": "csv",
-        "columns": "event_id string, user_id string, ts double, page string, timeout_ms bigint",
-        "options": {"maxFilesPerTrigger": 1, "header": "true"},
+def csv_spec(**source: Any) -> dict[str, Any]:
+    """The time is in seconds, and nothing protects the expression that reads it. ``source``: fields in place of CSV."""
+    columns = "event_id string, user_id string, ts double, page string, timeout_ms bigint"
+    files = {"encoding": "csv", "columns": columns, "options": {"maxFilesPerTrigger": 1, "header": "true"}}
+    mapping = {"key": "user_id", "event_time": "timestamp_seconds(ts)", "event_id": "event_id"}
+    return {
+        **clicks_spec(),
+        "source": {"format": "files", "path": "feed", **(files | source)},
+        "mapping": {**mapping, "timeout_ms": "timeout_ms", "payload": {"page": "page"}},
     }
-    spec["mapping"] = {
-        "key": "user_id",
-        "event_time": "timestamp_seconds(ts)",
-        "event_id": "event_id",
-        "timeout_ms": "timeout_ms",
-        "payload": {"page": "page"},
-    }
-    return spec
+
+
+DELTA = {"source": {"format": "delta", "path": "feed", "options": {"maxFilesPerTrigger": 1}}}
 
 
 CSV_HEADER = b"event_id,user_id,ts,page,timeout_ms"
@@ -154,7 +153,7 @@ def test_a_csv_whose_header_has_another_order_is_put_aside_and_says_where(spark:
     drain(spark, stage)
 
     (row,) = table_rows(stage.table("quarantine"))
-    assert (row["reason"], row["source_position"].rpartition("/")[2]) == ("unreadable_file", "2.csv")
+    assert (row["reason"], name_of(row)) == ("unreadable_file", "2.csv")
     assert row["raw"] == (
         "the header has ts where source.columns has user_id (column 2). Columns of CSV are matched by position"
     )
@@ -188,19 +187,12 @@ def test_log_lines_that_are_none_are_quarantined(spark: SparkSession, tmp_path: 
     assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [2]
 
 
-def delta_spec() -> dict[str, Any]:
-    spec = csv_spec()
-    spec["source"] = {"format": "delta", "path": "feed", "options": {"maxFilesPerTrigger": 1}}
-    return spec
-
-
-DELTA_COLUMNS = "event_id string, user_id string, ts double, page string, timeout_ms bigint"
-NAN = float("nan")
+DELTA_COLUMNS = str(csv_spec()["source"]["columns"])
 BAD_DELTA = [
     (("1", None, float(START_S), "/", None), "null_key"),
     ((None, "victim", float(START_S), "/", None), "null_event_id"),
     (("3", "victim", None, "/", None), "null_event_time"),
-    (("4", "victim", NAN, "/", None), "null_event_time"),
+    (("4", "victim", float("nan"), "/", None), "null_event_time"),
     (("5", "victim", -1.0, "/", None), "non_positive_event_time"),
     (("6", "victim", START_S * 1_000.0, "/", None), "future_event_time"),
     (("7", "victim", float("inf"), "/", None), "null_event_time"),
@@ -209,19 +201,15 @@ BAD_DELTA = [
 ]
 
 
-def no_utf8(spark: SparkSession) -> DataFrame:
-    """A row whose column of text holds bytes that are none."""
-    return spark.sql(
+def test_a_delta_table_with_bad_rows_and_then_another_column(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, csv_spec() | DELTA)
+    good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(4)]
+    rows = spark.createDataFrame([*good[:2], *(row for row, _ in BAD_DELTA)], DELTA_COLUMNS)
+    no_utf8 = spark.sql(
         f"select '10' event_id, 'victim' user_id, {START_S}D ts, cast(unhex('2FC328FF') as string) page, "
         "cast(null as bigint) timeout_ms"
     )
-
-
-def test_a_delta_table_with_bad_rows_and_then_another_column(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, delta_spec())
-    good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(4)]
-    rows = spark.createDataFrame([*good[:2], *(row for row, _ in BAD_DELTA)], DELTA_COLUMNS)
-    rows.union(no_utf8(spark)).write.format("delta").mode("overwrite").save(str(stage.feed))
+    rows.union(no_utf8).write.format("delta").mode("overwrite").save(str(stage.feed))
     catch_up(spark, stage)
     more = spark.createDataFrame([(*row, "new") for row in good[2:]], f"{DELTA_COLUMNS}, device string")
     more.write.format("delta").mode("append").option("mergeSchema", "true").save(str(stage.feed))
@@ -234,38 +222,25 @@ def test_a_delta_table_with_bad_rows_and_then_another_column(spark: SparkSession
     assert raw["null_key"]["event_id"] == "1", "the event as mapped, for want of a text"
 
 
-def delta_rows(seconds: range, **more: pa.Array) -> pa.Table:
-    """Good rows of ann, and more columns than the stream knows."""
-    rows = parquet_table(*[(f"{second}", "ann", float(START_S + second), "/a", None) for second in seconds])
-    for name, column in more.items():
-        rows = rows.append_column(name, column)
-    return rows
-
-
-def commits(stage: Stage) -> int:
-    return len(list_committed_batches(stage.checkpoint))
-
-
 @pytest.mark.long
 def test_a_column_added_while_the_stream_runs_does_not_end_the_driver(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, delta_spec())
-    write_deltalake(stage.feed, delta_rows(range(2)))
+    stage = Stage.set_up(tmp_path, csv_spec() | DELTA)
+
+    def commits() -> int:
+        return len(list_committed_batches(stage.checkpoint)) if stage.lineage else 0
+
+    good = [(f"{second}", "ann", float(START_S + second), "/a", None) for second in range(4)]
+    write_deltalake(stage.feed, parquet_table(*good[:2]))
     with DriverProcess.start(stage, "a", until="stopped") as driver:
-        driver.wait_for(lambda: stage.lineage is not None and commits(stage) > 0, "a first batch")
-        more = delta_rows(range(2, 4), device=pa.array(["tv", "phone"]))
+        driver.wait_for(lambda: commits() > 0, "a first batch")
+        more = parquet_table(*good[2:]).append_column("device", pa.array(["tv", "phone"]))
         write_deltalake(stage.feed, more, mode="append", schema_mode="merge")
         driver.wait_for_line("the columns of the source changed")
-        before = commits(stage)
-        driver.wait_for(lambda: commits(stage) > before, "a batch with the new column")
+        before = commits()
+        driver.wait_for(lambda: commits() > before, "a batch with the new column")
         driver.kill_all()
     run_to_end(stage, "b")
     assert sizes_of_sessions(stage) == {"ann": [4]}
-
-
-def parquet_spec() -> dict[str, Any]:
-    spec = csv_spec()
-    spec["source"] |= {"encoding": "parquet", "columns": DELTA_COLUMNS, "options": {"maxFilesPerTrigger": 2}}
-    return spec
 
 
 def parquet_table(*rows: tuple[Any, ...], **types: pa.DataType) -> pa.Table:
@@ -298,7 +273,7 @@ def write_bad_parquet(folder: Path, good: Path) -> dict[str, str]:
 
 @pytest.mark.long
 def test_parquet_files_that_cannot_be_read_are_quarantined_whole(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, parquet_spec())
+    stage = Stage.set_up(tmp_path, csv_spec(encoding="parquet", options={"maxFilesPerTrigger": 2}))
     good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(200)]
     pq.write_table(parquet_table(*good[:100]), stage.feed / "a.parquet")
     bad = write_bad_parquet(stage.feed, stage.feed / "a.parquet")
@@ -313,9 +288,9 @@ def test_parquet_files_that_cannot_be_read_are_quarantined_whole(tmp_path: Path)
 
     quarantined = table_rows(stage.table("quarantine"))
     assert {row["reason"] for row in quarantined} == {"unreadable_file"}
-    assert sorted(row["source_position"].rpartition("/")[2] for row in quarantined) == sorted(bad)
+    assert sorted(name_of(row) for row in quarantined) == sorted(bad)
     for row in quarantined:
-        assert bad[row["source_position"].rpartition("/")[2]] in row["raw"]
+        assert bad[name_of(row)] in row["raw"]
         assert "NO_HINT" not in row["raw"]
     assert sizes_of_sessions(stage) == {"ann": [200]}
 
@@ -366,7 +341,7 @@ def test_compressed_files_that_cannot_be_read_are_quarantined_whole_with_the_rea
     (stage.feed / "a.json.gz").write_bytes(gzip.compress(good))
     (stage.feed / "b.json.bz2").write_bytes(bz2.compress(good))  # repeats
     drain(spark, stage)
-    quarantined = {row["source_position"].rpartition("/")[2]: row for row in table_rows(stage.table("quarantine"))}
+    quarantined = {name_of(row): row for row in table_rows(stage.table("quarantine"))}
     assert {row["reason"] for row in quarantined.values()} == {"unreadable_file"}
     said = {name: row["raw"] for name, row in quarantined.items()}
     assert said.keys() == bad.keys()

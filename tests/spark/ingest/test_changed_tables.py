@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
@@ -28,26 +27,25 @@ class Table:
     """A Delta table that is a stream's source, with columns by name."""
 
     def __init__(self, spark: SparkSession, tmp_path: Path, **options: str) -> None:
+        """Of which the stream has read the row a1."""
         self.spark, self.path = spark, tmp_path / "lake"
         self.name = f"delta.`{self.path}`"
-        spark.sql(
-            f"create table {self.name} ({COLUMNS}) using delta tblproperties ('delta.columnMapping.mode' = 'name')"
-        )
-        self.stage = Stage.set_up(tmp_path, self.spec(**options))
-
-    def spec(self, **options: str) -> dict[str, Any]:
-        return {
+        properties = "tblproperties ('delta.columnMapping.mode' = 'name')"
+        spark.sql(f"create table {self.name} ({COLUMNS}) using delta {properties}")
+        mapping = {"key": "user", "event_time": "timestamp_millis(ts)", "event_id": "id", "payload": {"page": "page"}}
+        spec = {
             "source": {"format": "delta", "path": str(self.path), "options": options},
-            "mapping": {
-                "key": "user", "event_time": "timestamp_millis(ts)", "event_id": "id", "payload": {"page": "page"},
-            },
+            "mapping": mapping,
             "rules": {"watermark_delay": "10 minutes", "gap_timeout": "30 minutes"},
             "key_groups": 4,
-        }  # fmt: skip
+        }
+        self.stage = Stage.set_up(tmp_path, spec)
+        self.append("a1")
+        catch_up(spark, self.stage)
 
     def append(self, *events: str, columns: str = COLUMN_NAMES) -> None:
         values = ", ".join(f"({self.row(each, columns)})" for each in events)
-        self.spark.sql(f"insert into {self.name} ({columns}) values {values}")  # noqa: S608  a table of the test  # noqa: S608  a table of the test
+        self.spark.sql(f"insert into {self.name} ({columns}) values {values}")  # noqa: S608  a table of the test
 
     def row(self, event: str, columns: str) -> str:
         number = int(event[1:])
@@ -80,8 +78,6 @@ class Table:
 def test_new_rows_of_an_upsert(spark: SparkSession, tmp_path: Path, option: str, read: list[str]) -> None:
     """The page says which of the two options loses them."""
     table = Table(spark, tmp_path, **{option: "true"})
-    table.append("a1")
-    catch_up(spark, table.stage)
     for new in ("a2", "a3", "a4"):
         table.upsert("a1", new)
     assert table.read() == read
@@ -91,8 +87,6 @@ def test_an_upsert_without_the_option_ends_the_stream_and_names_the_one_that_los
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = Table(spark, tmp_path)
-    table.append("a1")
-    catch_up(spark, table.stage)
     table.upsert("a1", "a2")
     with pytest.raises(StreamingQueryException) as ended:
         catch_up(spark, table.stage)
@@ -135,8 +129,6 @@ CHANGES: dict[str, Callable[[Table], None]] = {
 @pytest.mark.parametrize("change", drawn_cases(CHANGES, 1))
 def test_a_column_that_the_stream_does_not_use_may_change(spark: SparkSession, tmp_path: Path, change: str) -> None:
     table = Table(spark, tmp_path)
-    table.append("a1")
-    catch_up(spark, table.stage)
     CHANGES[change](table)
     table.append("a4", columns="user, ts, id, page")
     assert table.read() == ["a1", *(["a2"] if "rows" in change or "used" in change else []), "a4"]
@@ -146,8 +138,8 @@ def test_a_column_that_the_stream_does_not_use_may_change(spark: SparkSession, t
 def test_a_column_may_change_while_a_driver_runs(spark: SparkSession, tmp_path: Path) -> None:
     changes = ("rename column junk to junk2", "drop column junk2", "drop column page", "add column page string")
     table = Table(spark, tmp_path)
-    table.append("a1")
     with DriverProcess.start(table.stage, "a", until="stopped") as driver:
+        driver.wait_for_line("query starts")
         for number, altered in enumerate([changes[:1], changes[1:2], changes[2:]], start=1):
             driver.wait_for(lambda: events_read(table.stage) == number, "reading on")  # noqa: B023
             for change in altered:
@@ -162,8 +154,6 @@ def test_a_name_that_means_another_column_is_refused_while_rows_are_unread(
     spark: SparkSession, tmp_path: Path, *, read_by_then: bool
 ) -> None:
     table = Table(spark, tmp_path)
-    table.append("a1")
-    catch_up(spark, table.stage)
     table.append("a2")
     if read_by_then:
         catch_up(spark, table.stage)

@@ -32,19 +32,22 @@ def read(spark: SparkSession, home: Path, source: FilesSource) -> list[Row]:
     return read_source(spark, source, home, 524_288, stream=False).collect()
 
 
+def stage_of_the_case(root: Path) -> Stage:
+    spec = yaml.safe_load((CASE / "spec.yaml").read_text())
+    spec["source"]["path"] = "feed"
+    return Stage.set_up(root, spec, name="csv_quotes")
+
+
 def feed(home: Path, content: str | bytes, name: str = "a.csv") -> None:
     (home / "feed").mkdir(exist_ok=True)
     (home / "feed" / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def test_the_rows_of_a_spreadsheet(spark: SparkSession, tmp_path: Path) -> None:
-    spec = yaml.safe_load((CASE / "spec.yaml").read_text())
-    spec["source"]["path"] = "feed"
-    stage = Stage.set_up(tmp_path, spec, name="csv_quotes")
+    stage = stage_of_the_case(tmp_path)
     (stage.feed / "rows.csv").write_bytes((CASE / "rows.csv").read_bytes())
 
     drain(spark, stage)
-
     (session,) = table_rows(stage.table("sessions"))
     pages = {event["event_id"]: event["page"] for event in session["events"]}
     assert pages == json.loads((CASE / "right.json").read_text())
@@ -102,16 +105,12 @@ def test_each_line_is_judged_by_itself(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_files_of_another_header_cost_one_start_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
-    spec = yaml.safe_load((CASE / "spec.yaml").read_text())
-    spec["source"]["path"] = "feed"
-    stage = Stage.set_up(tmp_path, spec, name="csv_quotes")
+    stage = stage_of_the_case(tmp_path)
     for number in range(4):
         (stage.feed / f"{number}.csv").write_text("user,ts,page,id\nu,1714557600000,/,1\n")
     (stage.feed / "good.csv").write_bytes((CASE / "rows.csv").read_bytes())
 
-    reasons = catch_up(spark, stage)
-
-    assert len(reasons) == 1
+    assert len(catch_up(spark, stage)) == 1
     refused = [row for row in table_rows(stage.table("quarantine")) if row["reason"] == "unreadable_file"]
     assert sorted(row["source_position"].rpartition("/")[2] for row in refused) == [f"{n}.csv" for n in range(4)]
     assert {row["raw"] for row in refused} == {

@@ -4,8 +4,10 @@ import json
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -25,48 +27,46 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, table_rows
 from support.faults.bad_clicks import line
+from support.places import known
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 
-def stage_with_a_batch_planned(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """Batch 1 is planned with two files, and nothing of it was read."""
+@pytest.mark.long
+def test_a_file_that_is_gone_unread_is_named_and_an_empty_one_of_its_name_lets_the_stream_go_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=10))
     (stage.feed / "0.json").write_bytes(line(0, "ann"))
     catch_up(spark, stage)
     for number in (1, 2):
         (stage.feed / f"{number}.json").write_bytes(line(number, "ann"))
-    before = len(list_begun_batches(stage.checkpoint))
+    begun = len(list_begun_batches(stage.checkpoint))
     with monkeypatch.context() as patched:
-        patched.setattr("sessionizer.spark.driver.prepared_query.PreparedQuery._write", _killed)
+        patched.setattr(
+            "sessionizer.spark.driver.prepared_query.PreparedQuery._write", Mock(side_effect=RuntimeError("killed"))
+        )
         with pytest.raises(Exception, match="killed"):
             catch_up(spark, stage)
-    assert len(list_begun_batches(stage.checkpoint)) == before + 1
-    return stage
+    assert len(list_begun_batches(stage.checkpoint)) == begun + 1, "it is planned, and nothing of it was read"
 
-
-def _killed(*_: object) -> None:
-    message = "killed"
-    raise RuntimeError(message)
-
-
-@pytest.mark.long
-def test_a_file_that_is_gone_unread_is_named(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = stage_with_a_batch_planned(spark, tmp_path, monkeypatch)
-    away = stage.feed / "1.json"
-    kept = away.rename(tmp_path / "kept")
-
-    with pytest.raises(SourceFilesGone) as gone:
-        catch_up(spark, stage)
-    assert [uri.rpartition("/")[2] for uri in gone.value.files] == ["1.json"]
-
-    kept.rename(away)
+    for name in ("1.json", "2.json"):
+        kept = (stage.feed / name).rename(tmp_path / "kept")
+        with pytest.raises(SourceFilesGone) as gone:
+            catch_up(spark, stage)
+        assert [uri.rpartition("/")[2] for uri in gone.value.files] == [name]
+        if name == "1.json":
+            kept.rename(stage.feed / name)
+    (stage.feed / "2.json").touch()
     drain(spark, stage)
-    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]
+    assert_ann_has(stage, 2)
+
+
+def assert_ann_has(stage: Stage, count: int) -> None:
+    """There is one session, of ann, with so many events."""
+    assert [(row["key"], row["event_count"]) for row in table_rows(stage.table("sessions"))] == [("ann", count)]
 
 
 @pytest.mark.long
@@ -80,28 +80,10 @@ def test_an_idle_stream_whose_folder_goes_is_not_idle(tmp_path: Path) -> None:
         assert driver.wait() == SourceUnreachable.exit_code, driver.said[-4_000:]
     away.rename(stage.feed)
     run_to_end(stage, "two")
-    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [1]
+    assert_ann_has(stage, 1)
 
 
-@pytest.mark.long
-def test_an_empty_file_of_its_name_lets_the_stream_go_on(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = stage_with_a_batch_planned(spark, tmp_path, monkeypatch)
-    (stage.feed / "2.json").unlink()
-    with pytest.raises(SourceFilesGone):
-        catch_up(spark, stage)
-    (stage.feed / "2.json").touch()
-    drain(spark, stage)
-    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [2]
-
-
-FILES = 6
 DAY_S = 24 * 60 * 60
-
-
-def make_old(file: Path, read_at_s: float) -> None:
-    os.utime(file, (read_at_s - 30 * DAY_S,) * 2)
 
 
 def unlimited_spec(**options: str) -> dict[str, object]:
@@ -121,25 +103,23 @@ def test_a_default_limit_makes_several_batches_of_what_is_there_however_old(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage.set_up(tmp_path, unlimited_spec())
-    files = write_click_files(stage.feed, FILES)
+    files = write_click_files(stage.feed, 6)
     largest = max((stage.feed / name).stat().st_size for name in files)
     monkeypatch.setattr("sessionizer.spark.ingest.source.TEXT_BYTES", largest)
-    aside = {name: (stage.feed / name).rename(tmp_path / name) for name in sorted(files)[FILES // 2 :]}
-
+    aside = {name: (stage.feed / name).rename(tmp_path / name) for name in sorted(files)[3:]}
     catch_up(spark, stage)
     first = files_by_batch(stage, files)
     assert set().union(*first) == files.keys() - aside.keys(), "it has caught up"
     read_at_s = max((stage.feed / name).stat().st_mtime for name in set().union(*first))
     for name, path in aside.items():
-        make_old(path, read_at_s)
+        os.utime(path, (read_at_s - 30 * DAY_S,) * 2)
         path.rename(stage.feed / name)
     drain(spark, stage)
-
     batches = files_by_batch(stage, files)
     assert batches[: len(first)] == first
     assert len(first) > 1
     assert len(batches) > len(first) + 1
-    assert sum(map(len, batches)) == FILES, "each once"
+    assert sum(map(len, batches)) == len(files), "each once"
     assert_as_defined(stage, files)
 
 
@@ -150,7 +130,7 @@ def test_a_file_that_is_older_than_the_spec_allows_is_not_read(spark: SparkSessi
     newest, old = sorted(files)
     aside = (stage.feed / old).rename(tmp_path / old)
     catch_up(spark, stage)
-    make_old(aside, (stage.feed / newest).stat().st_mtime)
+    os.utime(aside, ((stage.feed / newest).stat().st_mtime - 30 * DAY_S,) * 2)
     aside.rename(stage.feed / old)
     catch_up(spark, stage)
     assert files_by_batch(stage, files) == [{newest}]
@@ -183,45 +163,33 @@ LETTERS = "a:*?[]{}\\,%20# é+&='\"!^-"
 SEEN_IN_LIFE = ["2024-05-01T10:00:00.json", "a[1].json", "{b,c}.json", "d*.json", "e?.json", "f%20g.json", "h i.json"]
 
 
-def random_names(seed: int, count: int) -> list[str]:
-    random_names = random.Random(seed)
-    return [f"n{number}" + "".join(random_names.choices(LETTERS, k=8)) for number in range(count)]
-
-
 def read(spark: SparkSession, home: Path, path: str) -> list[str]:
     source = FilesSource(format="files", path=path, encoding="text")
     return sorted(row["value"] for row in read_source(spark, source, home, 1_000, stream=False).collect())
 
 
-@pytest.mark.long
-def test_each_file_is_read_whatever_it_is_called(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "others"),
+    [("feed", ()), pytest.param("feed/a [b]{c}*", ("a b", "a [b]c", "a [b]{c}d"), marks=pytest.mark.long)],
+)
+def test_each_file_is_read_whatever_it_is_called(
+    spark: SparkSession, tmp_path: Path, folder: str, others: Sequence[str]
+) -> None:
     spec: dict[str, Any] = clicks_spec(files_per_batch=100)
-    spec["source"]["path"] = "feed/a [b]{c}*"
-    stage = Stage.set_up(tmp_path, spec)
-    folder = stage.feed / "a [b]{c}*"
-    names = [*SEEN_IN_LIFE[1:], *(name.replace(":", "") for name in random_names(1, 10))]
-    folder.mkdir()
+    spec["source"]["path"] = folder
+    stage, drawn = Stage.set_up(tmp_path, spec), random.Random(len(others))
+    names = [*SEEN_IN_LIFE, "10:00", "x:y:z", *(f"n{n}" + "".join(drawn.choices(LETTERS, k=8)) for n in range(10))]
+    if others:  # Hadoop knows no pattern with a colon
+        names = [*SEEN_IN_LIFE[1:], *(name.replace(":", "") for name in names[len(SEEN_IN_LIFE) + 2 :])]
+    (stage.home / folder).mkdir(exist_ok=True)
     for number, name in enumerate(names):
-        (folder / name).write_bytes(line(number, "ann"))
-    for other in ("a b", "a [b]c", "a [b]{c}d"):
+        (stage.home / folder / name).write_bytes(line(number, "ann"))
+    for other in others:
         (stage.feed / other).mkdir()
         (stage.feed / other / "x").write_bytes(line(0, "of another folder"))
-
-    drain(spark, stage)
-
-    sessions = table_rows(stage.table("sessions"))
-    assert [(row["key"], row["event_count"]) for row in sessions] == [("ann", len(names))]
-
-
-def test_a_name_with_a_colon_is_read_like_any_other(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=100))
-    names = [*SEEN_IN_LIFE, "10:00", "x:y:z", *random_names(2, 10)]
-    for number, name in enumerate(names):
-        (stage.feed / name).write_bytes(line(number, "ann"))
     assert catch_up(spark, stage) == [], "nothing was put aside"
     drain(spark, stage)
-    sessions = table_rows(stage.table("sessions"))
-    assert [(row["key"], row["event_count"]) for row in sessions] == [("ann", len(names))]
+    assert_ann_has(stage, len(names))
 
 
 @pytest.mark.parametrize("name", ["a[1]", "{b,c}", "d*", "e?", "f\\g", "h%20i", "j#k", "l:m", "n]", "o{", "p\\[q"])
@@ -234,19 +202,15 @@ def test_a_folder_is_read_whatever_it_is_called(spark: SparkSession, tmp_path: P
     assert read(spark, tmp_path, name) == ["its own"]
 
 
-def test_a_folder_that_hadoop_cannot_look_for_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "a[1]:b").mkdir()
-    with pytest.raises(InvalidSpec) as refused:
-        read(spark, tmp_path, "a[1]:b")
-    assert (refused.value.field, refused.value.value) == ("source.path", "a[1]:b")
-
-
-def test_a_pattern_at_a_uri_that_names_no_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "day1").mkdir()
-    path = f"file://{tmp_path}/day*"
+@pytest.mark.parametrize(("folder", "path"), [("a[1]:b", "a[1]:b"), ("day1", "file://{root}/day*")])
+def test_a_folder_that_hadoop_cannot_look_for_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, folder: str, path: str
+) -> None:
+    (tmp_path / folder).mkdir()
+    path = path.format(root=tmp_path)
     with pytest.raises(InvalidSpec) as refused:
         read(spark, tmp_path, path)
-    assert refused.value.field == "source.path"
+    assert (refused.value.field, refused.value.value) == ("source.path", path)
 
 
 def test_subfolders_are_read_where_the_spec_says_so(spark: SparkSession, tmp_path: Path) -> None:
@@ -256,22 +220,12 @@ def test_subfolders_are_read_where_the_spec_says_so(spark: SparkSession, tmp_pat
     for number, folder in enumerate([".", "2024/05/01", "day=1", "a[1]/10:00"]):
         (stage.feed / folder).mkdir(parents=True, exist_ok=True)
         (stage.feed / folder / "part-0").write_bytes(line(number, "ann"))
-
     drain(spark, stage)
-
-    sessions = table_rows(stage.table("sessions"))
-    assert [(row["key"], row["event_count"]) for row in sessions] == [("ann", 4)]
-
-
-def spec(**rules: Any) -> StreamSpec:
-    inline = {"acme": "30 seconds"}
-    written = clicks_spec(gap_timeout="10 seconds", client_timeouts=inline, **rules)
-    return StreamSpec.model_validate({**written, "name": "clicks"})
+    assert_ann_has(stage, 4)
 
 
 def set_timeouts(home: Path, timeouts_ms: dict[str, int]) -> None:
-    clients, timeouts = list(timeouts_ms), list(timeouts_ms.values())
-    columns = {"client": pa.array(clients, pa.string()), "timeout_ms": pa.array(timeouts, pa.int64())}
+    columns = {"client": pa.array(timeouts_ms, pa.string()), "timeout_ms": pa.array(timeouts_ms.values(), pa.int64())}
     write_deltalake(home / "timeouts", pa.table(columns), mode="overwrite")
 
 
@@ -285,28 +239,24 @@ def said(home: Path) -> dict[str, int]:
 
 def table(spark: SparkSession, home: Path, **rules: Any) -> TimeoutTable | None:
     (home / "lineage" / "punctuations").mkdir(parents=True, exist_ok=True)
-    return TimeoutTable.of(spark, spec(**rules), home, LineageHome(home / "lineage", home / "lineage"))
+    written = clicks_spec(gap_timeout="10 seconds", client_timeouts={"acme": "30 seconds"}, **rules)
+    spec = StreamSpec.model_validate({**written, "name": "clicks"})
+    return TimeoutTable.of(spark, spec, home, LineageHome(home / "lineage", home / "lineage"))
 
 
 def announcer(spark: SparkSession, home: Path) -> TimeoutTable:
-    found = table(spark, home, client_timeouts_table="timeouts")
-    assert found is not None
-    return found
+    return known(table(spark, home, client_timeouts_table="timeouts"))
 
 
 def test_a_table_that_leaves_the_spec_takes_its_timeouts_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    assert table(spark, tmp_path) is None, "it never had one"
     set_timeouts(tmp_path, {"acme": 60_000, "globex": 70_000})
     announcer(spark, tmp_path).look()
     assert said(tmp_path) == {"acme": 60_000, "globex": 70_000}
-    drop_files = table(spark, tmp_path)
-    assert drop_files is not None
+    drop_files = known(table(spark, tmp_path))
     assert drop_files.announce_changes() == {"acme": 30_000, "globex": 10_000}
     assert said(tmp_path) == {"acme": 30_000, "globex": 10_000}
     assert drop_files.announce_changes() == {}
-
-
-def test_a_stream_that_never_had_one_looks_at_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    assert table(spark, tmp_path) is None
 
 
 @pytest.mark.parametrize("absurd", [2**63 - 1, NEVER_MS + 1])
@@ -321,8 +271,7 @@ def test_a_table_that_cannot_be_read_is_told_once_and_what_is_known_holds(spark:
     watched = announcer(spark, tmp_path)
     assert (watched.look() or "").endswith(": acme 1 minute")
     shutil.move(tmp_path / "timeouts", tmp_path / "elsewhere")
-    line = watched.look()
-    assert line is not None
+    line = known(watched.look())
     assert f" {tmp_path / 'timeouts'}: " in line
     assert line.endswith(" stay in force")
     assert (watched.look(), watched.warning is not None) == (None, True)
@@ -334,8 +283,7 @@ def test_a_table_that_cannot_be_read_is_told_once_and_what_is_known_holds(spark:
 
 def test_of_many_changes_the_first_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     set_timeouts(tmp_path, {f"c{number:03}": 1_000 for number in range(200)})
-    line = announcer(spark, tmp_path).look()
-    assert line is not None
+    line = known(announcer(spark, tmp_path).look())
     assert line.endswith("c009 1 second and 190 more")
 
 

@@ -41,9 +41,8 @@ BEYOND |= {"PlanExpression", "ExpressionWithUnresolvedIdentifier", "PosParameter
 
 
 def rows(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame(
-        [], ", ".join(f"`{name}` {kind}" for name, kind in {**COLUMNS, "a1": "string"}.items())
-    )
+    columns = {**COLUMNS, "a1": "string"}
+    return spark.createDataFrame([], ", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
 
 
 @pytest.mark.parametrize("sql", ACCEPTED)
@@ -60,21 +59,15 @@ def test_sql_reads_no_variable_of_the_driver(spark: SparkSession) -> None:
 
 def test_spark_resolves_accepted_measures(spark: SparkSession) -> None:
     events = rows(spark).drop("a1").select(F.lit("id").alias("session_id"), F.array(F.struct("*")).alias("events"))
-    measures = {f"m{number}": sql for number, sql in enumerate(MEASURES)}
-    for name, sql in measures.items():
-        assert measure_types(events, {name: sql}).names == [name]
+    for sql in MEASURES:
+        assert measure_types(events, {"m": sql}).names == ["m"]
 
 
 def test_every_function_of_spark_is_on_a_list(spark: SparkSession) -> None:
     shown = {row[0].rpartition(".")[2] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     names = {name for name in shown if name[0].isalpha()} - SYMBOLS_AND_WORDS
-    listed = set(
-        chain.from_iterable(
-            value
-            for name, value in vars(sql_words).items()
-            if name.isupper() and name[0] != "_" and isinstance(value, frozenset | dict)
-        )
-    )
+    words = [value for name, value in vars(sql_words).items() if name.isupper() and name[0] != "_"]
+    listed = set(chain.from_iterable(value for value in words if isinstance(value, frozenset | dict)))
     assert names == listed - LANGUAGE_CALLS
 
 
@@ -219,30 +212,20 @@ def listed(text: str) -> list[str]:
     return [sql.strip() for line in text.split("\n") for sql in line.split(";") if sql.strip()]
 
 
-@pytest.fixture(scope="module")
-def rows_of_meaning_of_sql(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], DDL)
+def test_a_type_that_is_told_is_the_one_of_spark(spark: SparkSession) -> None:
+    rows, columns = spark.createDataFrame([], DDL), parse_declared_columns(DDL)
+    for sql in listed(TOLD + UNTOLD):
+        told = expression_type(sql, columns)
+        found = read_recorded_type(rows.select(F.expr(sql).alias("c")).schema["c"].dataType.jsonValue())
+        assert found is not None
+        assert (told is None) == (sql in listed(UNTOLD)), sql
+        assert told is None or not list(changed_parts(told, found)), sql
 
 
-@pytest.mark.parametrize("sql", listed(TOLD + UNTOLD))
-def test_a_type_that_is_told_is_the_one_of_spark(rows_of_meaning_of_sql: DataFrame, sql: str) -> None:
-    told = expression_type(sql, parse_declared_columns(DDL))
-    found = read_recorded_type(rows_of_meaning_of_sql.select(F.expr(sql).alias("c")).schema["c"].dataType.jsonValue())
-    assert found is not None
-    assert (told is None) == (sql in listed(UNTOLD))
-    assert told is None or not list(changed_parts(told, found))
-
-
-def test_texts_that_count_as_the_same_are_the_same_to_spark(
-    spark: SparkSession, rows_of_meaning_of_sql: DataFrame
-) -> None:
-    columns = {**COLUMNS, "a1": "string"}
-    corpus = spark.createDataFrame([], ", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
+def test_texts_that_count_as_the_same_are_the_same_to_spark(spark: SparkSession) -> None:
+    corpus, typed = rows(spark), spark.createDataFrame([], DDL)
     variants = [each for sql in ACCEPTED for each in (sql, f" ( {sql} ) ", sql.replace(" ", "  "), sql.upper())]
-    pairs = [
-        *((corpus, found) for found in alike(variants)),
-        *((rows_of_meaning_of_sql, found) for found in alike(listed(TEXTS))),
-    ]
+    pairs = [(over, found) for over, texts in ((corpus, variants), (typed, listed(TEXTS))) for found in alike(texts)]
     assert len(pairs) > len(ACCEPTED)
     for over, (first, *others) in pairs:
         for other in others:

@@ -1,27 +1,38 @@
-"""A real broker: produced to while the stream runs, restarted, its topic deleted; nothing is lost or doubled."""
+"""A real broker: produced to while the stream runs, restarted, its topic deleted; nothing is lost or doubled.
 
+``sessionizer init --topic``: the guessed spec is valid, and its first records are shown.
+"""
+
+import json
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from sessionizer.cli.app import app
 from sessionizer.control.records.driver_records import POSITIONS_FILE
 from sessionizer.control.records.process_records import EXIT_FILE
-from sessionizer.errors import SourceReplaced, SourceUnreachable
+from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, SourceUnreachable
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
 from sessionizer.lineage.kept_spec import read_source_ids
+from sessionizer.spark.history.sample import preview, sample_topic
 from sessionizer.spark.state.lineages.source_beginning import unread_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.stream_spec.document.source import KafkaSource
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.expected.landed import assert_landed, is_valid, table_rows
-from support.places import opened
+from support.places import REPOSITORY, opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import batches_of, click, kafka_spec, produce, read_so_far, topic_spec, transaction
-from support.streams.stage import Stage
+from support.streams.stage import Stage, topic_source
 from support.verbs.reseeded_stream import reseed
 
 ROWS = 900
@@ -75,22 +86,20 @@ def test_a_topic_made_anew_is_refused_by_name_however_long_it_is(
     kafka_broker.create_topic(kafka_topic, partitions=2)
     produce(kafka_broker, kafka_topic, rows)
 
-    with DriverProcess.start(stage, "b", until="caught-up") as driver:
-        assert driver.wait() == SourceReplaced.exit_code, driver.said[-4_000:]
+    said = run_to_end(stage, "b", until="caught-up", code=SourceReplaced.exit_code)
 
     ended = EXIT_FILE.of(stage.stream_home, "b").read()
     assert ended
     assert (ended.terminal, ended.error_type) == (True, "SourceReplaced")
-    assert f"`sessionizer switch --accept-loss {stage.name} " in driver.said
+    assert f"`sessionizer switch --accept-loss {stage.name} " in said
     assert read_source_ids(stage.stream_home, stage.lineage) == known
     assert [table_rows(stage.table(table)) for table in ("sessions", "quarantine")] == before
 
 
 def test_a_broker_that_is_not_there_is_said_so_and_nothing_is_begun(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, kafka_spec("127.0.0.1:1", "clicks"))
-    with DriverProcess.start(stage, "a") as driver:
-        assert driver.wait() == SourceUnreachable.exit_code
-    assert "127.0.0.1:1" in driver.said
+    said = run_to_end(stage, "a", code=SourceUnreachable.exit_code)
+    assert "127.0.0.1:1" in said
     health = view_spec(stage.spec(), stage.home).health
     assert (health.word, health.rule) == (HealthWord.DOWN, "no_driver")
     assert stage.lineage is None
@@ -99,7 +108,7 @@ def test_a_broker_that_is_not_there_is_said_so_and_nothing_is_begun(tmp_path: Pa
 
 def sessions(stage: Stage) -> dict[str, list[str]]:
     """By user, the ids of the events of each session."""
-    rows: list[dict[str, Any]] = table_rows(stage.table("sessions"))
+    rows = table_rows(stage.table("sessions"))
     return {row["key"]: sorted(event["event_id"] for event in row["events"]) for row in rows}
 
 
@@ -134,3 +143,71 @@ def test_whoever_wants_uncommitted_records_gets_them(
     transaction(kafka_broker, kafka_topic, [click("ghost", "y", 8)], commit=False)
     drain(spark, stage)
     assert sessions(stage) == {"ghost": ["y"]}
+
+
+def test_a_topic_becomes_a_spec(
+    kafka_broker: KafkaBroker, kafka_topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    for number in range(6):
+        value = json.dumps({"ts": 1767607200 + number, "page": f"/{number}"}) if number else "no JSON"
+        producer.produce(kafka_topic, value, key=f"u{number % 2}", partition=number % 2)
+    assert producer.flush(60) == 0
+    streams = tmp_path / "specs"
+    typed = ["--topic", f"{kafka_broker.bootstrap_servers}/{kafka_topic}", "--name", "visits"]
+    typed += ["--option", "kafka.client.id=trial", "--streams", str(streams), "--home", str(tmp_path)]
+    program = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "init"]
+    done = subprocess.run([*program, *typed], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(f"/{number}" not in done.stderr for number in range(1, 6)), "rows are for stdout"
+    assert "u0" in done.stdout
+
+    spec = load_stream(streams / "visits.yaml")
+    assert isinstance(spec.source, KafkaSource)
+    assert (spec.source.topic, spec.source.options) == (kafka_topic, {"kafka.client.id": "trial"})
+    assert (spec.mapping.key, spec.mapping.event_time) == ("kafka.key", "timestamp_seconds(ts)")
+    assert spec.mapping.payload == {"page": "page"}
+    for begun in ("earliest", "latest"):
+        source = spec.source.model_copy(update={"starting_offsets": begun})
+        shown = preview(spark, spec.model_copy(update={"source": source}), tmp_path)
+        assert sorted((row.key, row.event_count) for row in shown.sessions or ()) == [("u0", 2), ("u1", 3)]
+        assert [row.reason for row in shown.refused] == ["malformed"]
+
+
+def test_a_topic_without_records_or_that_is_not_there_is_refused(
+    kafka_broker: KafkaBroker, kafka_topic: str, spark: SparkSession
+) -> None:
+    empty, nowhere = (
+        KafkaSource.model_validate({**topic_source(kafka_broker.bootstrap_servers, topic), "columns": "c string"})
+        for topic in (kafka_topic, "nowhere")
+    )
+    with pytest.raises(InvalidSpec) as found:
+        sample_topic(spark, empty)
+    assert (found.value.field, found.value.value) == ("--topic", kafka_topic)
+    with pytest.raises(SourceMissing):
+        sample_topic(spark, nowhere)
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        (["localhost/clicks"], "--topic"), (["localhost:9092/clicks", "sample.json"], "--topic"),
+        (
+            ["localhost:9092/clicks", "--option", "kafka.sasl.jaas.config=hunter2"],
+            "source.options.kafka.sasl.jaas.config",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_typed_wrong_is_named(typed: list[str], field: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["init", "--topic", *typed, "--streams", str(tmp_path)])
+    assert isinstance(done.exception, InvalidSpec)
+    assert done.exception.field == field
+    assert "hunter2" not in str(done.exception)
+
+
+@pytest.mark.parametrize("answer", ["localhost:1/clicks", "clicks.txt"])
+def test_without_a_sample_the_user_is_asked(answer: str, tmp_path: Path) -> None:
+    """What is answered is looked at as if it had been typed: nothing is there in either place."""
+    (tmp_path / "clicks.yaml").touch()
+    done = CliRunner().invoke(app, ["init", "--streams", str(tmp_path)], input=f"{answer}\n")
+    assert str(tmp_path / "clicks.yaml") in str(done.exception)

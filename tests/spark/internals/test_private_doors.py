@@ -30,9 +30,10 @@ from sessionizer.spark.internals import (
     trying,
 )
 from sessionizer.spark.internals.java_errors import JavaError
+from sessionizer.spark.internals.own_jvm import UNTOLD, pass_on
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
-from support.places import opened
+from support.places import REPOSITORY, opened
 from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
@@ -131,12 +132,9 @@ DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
     planned_batches: open_planned,
 }
 LEADS_THROUGH = {
-    trying: ("catalyst",),
-    delta_append: ("java_class",),
-    delta_log: ("java_class",),
-    kafka_admin: ("java_class",),
-    planned_batches: ("scala_object",),
-}
+    trying: "catalyst", delta_append: "java_class", delta_log: "java_class", kafka_admin: "java_class",
+    planned_batches: "scala_object",
+}  # fmt: skip
 """What each door reaches the JVM's classes by."""
 
 
@@ -155,13 +153,12 @@ def test_the_door_opens_in_this_spark(spark: SparkSession, tmp_path: Path, door:
 def test_a_class_that_has_moved_is_told_with_its_door(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: ModuleType
 ) -> None:
-    for through in LEADS_THROUGH[door]:
-        way = getattr(door, through)
+    way = getattr(door, LEADS_THROUGH[door])
 
-        def moved(session: SparkSession, name: str, way: Any = way) -> Any:
-            return way(session, f"{name}ThatHasMoved")
+    def moved(session: SparkSession, name: str) -> Any:
+        return way(session, f"{name}ThatHasMoved")
 
-        monkeypatch.setattr(door, through, moved)
+    monkeypatch.setattr(door, LEADS_THROUGH[door], moved)
     with pytest.raises(PrivateDoorBroken) as caught:
         DOORS[door](spark, tmp_path / "table")
     assert caught.value.door == door.DOOR
@@ -186,9 +183,8 @@ def test_a_member_that_has_moved_is_told_with_its_door(monkeypatch: pytest.Monke
 
 def test_the_public_way_needs_no_door(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PLAIN_SPARK, "1")
-    for door, ways in LEADS_THROUGH.items():
-        for through in ways:
-            monkeypatch.delattr(door, through)
+    for door, through in LEADS_THROUGH.items():
+        monkeypatch.delattr(door, through)
     open_trying(spark, tmp_path)
     open_log(spark, table := tmp_path / "table")
     assert write(spark, table, 3) is None
@@ -251,9 +247,8 @@ def test_a_stream_goes_on_the_other_way(spark: SparkSession, tmp_path: Path, mon
         (stage.feed / f"{number}.json").write_bytes(b"\n".join([*clicks, ended, bad]))
         catch_up(spark, stage)
     drain(spark, stage)
-    found = {
-        row["key"]: (row["event_count"], row["spent"], row["pages"]) for row in table_rows(stage.table("sessions"))
-    }
+    rows = table_rows(stage.table("sessions"))
+    found = {row["key"]: (row["event_count"], row["spent"], row["pages"]) for row in rows}
     assert found == {"ann": (6, 9.0, 6)} | {f"user-{number}": (1, 1.5, 1) for number in range(2)}
     assert len(table_rows(stage.table("quarantine"))) == 2
     assert table_rows(stage.table("late_events")) == []
@@ -307,3 +302,43 @@ def test_both_ways_count_alike() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "None"
+
+
+QUIET_PROGRAM = """
+import sys
+from sessionizer.spark.session import spark_session
+spark = spark_session("quiet", "local[1]")
+spark.sparkContext._jvm.java.lang.System.err.println("a warning of Spark")
+print(spark.sparkContext.appName, spark.range(3).count())
+spark.stop()
+"""
+
+
+def started(**settings: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "jobs")} | settings
+    return subprocess.run(
+        [sys.executable, "-c", QUIET_PROGRAM], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.mark.parametrize("plain", ["", "1"])
+def test_a_command_prints_what_the_jvm_prints_without_the_lines_of_every_start(plain: str) -> None:
+    found = started(**{PLAIN_SPARK: plain})
+    assert (found.returncode, found.stdout) == (0, "quiet 3\n")
+    assert "a warning of Spark\n" in found.stderr
+    assert (UNTOLD[0].decode() in found.stderr) == bool(plain)
+
+
+def test_the_last_lines_of_a_jvm_that_does_not_start_are_printed() -> None:
+    found = started(JAVA_TOOL_OPTIONS="-XX:NoSuchOption")
+    assert found.returncode != 0
+    assert "NoSuchOption" in found.stderr
+    assert "JvmNotStarted" in found.stderr
+
+
+def test_an_empty_line_goes_only_with_the_line_before_it(capfd: pytest.CaptureFixture[str]) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"one\n\n" + UNTOLD[1] + b"\n\n\ntwo\n" + UNTOLD[0] + b"jdk.incubator.vector\nthree")
+    os.close(writer)
+    pass_on(reader)
+    assert capfd.readouterr().err == "one\n\ntwo\nthree"

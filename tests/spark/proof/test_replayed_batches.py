@@ -21,12 +21,12 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.file_accesses import folder_digest
 from support.faults.bad_clicks import line
-from support.places import opened
+from support.places import known, opened
 from support.processes.driver_process import DriverProcess
-from support.processes.in_process import catch_up
+from support.processes.in_process import catch_up, read_clicks
 from support.processes.kafka_broker import KafkaBroker
 from support.releases.environments import CUTS_ELSEWHERE, REFACTORING, Patch, prove_with, release_with
-from support.streams.click_files import known_rows, many_clicks_spec, write_click_files, write_many_clicks
+from support.streams.click_files import known_rows, many_clicks_spec, write_aside, write_click_files, write_many_clicks
 from support.streams.kafka_clicks import kafka_spec, produce
 from support.streams.stage import Stage, clicks_spec
 
@@ -44,32 +44,38 @@ def written_spec(**rules: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """A stream of five batches and one that a punctuation brought."""
-    stage = Stage.set_up(tmp_path_factory.mktemp("proved"), written_spec())
-    write_click_files(stage.feed, 5, rate=12)
-    later = stage.root / "later"
-    later.mkdir()
-    for file in sorted(stage.feed.iterdir())[2:]:
-        file.rename(later / file.name)
-    catch_up(spark, stage)
-    stage.record_spec()
-    assert stage.lineage
-    punctuation.move_watermark(stage.stream_home.punctuations(stage.lineage), FLOOR_MS)
-    for file in sorted(later.iterdir()):
-        file.rename(stage.feed / file.name)
+    stage, (_, files) = (
+        Stage.begun(root := tmp_path_factory.mktemp("proved"), written_spec()),
+        write_aside(root, 5, rate=12),
+    )
+    stage.bring(files[:2])
+    caught_up(spark, stage)
+    punctuation.move_watermark(stage.stream_home.punctuations(str(stage.lineage)), FLOOR_MS)
+    stage.bring(files[2:])
     catch_up(spark, stage)
     return stage
 
 
-def proved(spark: SparkSession, stage: Stage, spec: dict[str, Any] | None = None, **asked: Any) -> Proof:
-    given = spec or written_spec()
-    return prove_by_replay(
-        spark, stage.stream_home, StreamSpec.model_validate({**given, "name": "clicks"}), ProofRequest(**asked)
-    )
+def caught_up(spark: SparkSession, stage: Stage) -> Stage:
+    catch_up(spark, stage)
+    stage.record_spec()
+    return stage
+
+
+def proved(spark: SparkSession, stage: Stage, spec: dict[str, Any] | StreamSpec | None = None, **asked: Any) -> Proof:
+    given = stage.spec() if spec is None else spec
+    found = StreamSpec.model_validate({**given, "name": "clicks"}) if isinstance(given, dict) else given
+    return prove_by_replay(spark, stage.stream_home, found, ProofRequest(**{"batches": 50, **asked}))
+
+
+def assert_equal(proof: Proof) -> None:
+    assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())
+    assert proof.tables[0].identical > 0
 
 
 def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSession, stage: Stage) -> None:
     before = folder_digest(stage.root)
-    proof = proved(spark, stage, batches=50)
+    proof = proved(spark, stage)
     committed = sorted(list_committed_batches(stage.checkpoint))
     assert (proof.first, proof.last) == (committed[1], committed[-1])
     assert proof.verdict is ProofVerdict.EQUAL
@@ -102,10 +108,10 @@ def test_a_changed_timeout_explains_conflicting_duplicates(spark: SparkSession, 
         (stage.feed / f"{number}.json").write_bytes(b"\n".join(twice))
         catch_up(spark, stage)
     stage.record_spec()
-    *_, same = proved(spark, stage, batches=50).tables
+    *_, same = proved(spark, stage).tables
     assert (same.table, same.unexplained, same.explained) == ("conflicting_duplicates", 0, 0)
     assert same.identical >= 3
-    proof = proved(spark, stage, written_spec(gap_timeout="25 seconds"), batches=50)
+    proof = proved(spark, stage, written_spec(gap_timeout="25 seconds"))
     *_, shorter = proof.tables
     assert proof.verdict is ProofVerdict.EXPLAINED, list(proof.lines())
     assert "event.timeout_ms" in {column for each in shorter.differences for column in each.difference.columns}
@@ -153,9 +159,8 @@ def test_a_release_that_drops_rows_is_caught_whatever_edit_goes_with_it(
     assert 0 < found.difference.rows == proof.unexplained < proof.tables[0].old
     location = add_to_proof_table(spark, stage.stream_home, proof)
     added = spark.read.format("delta").load(location).where("explained_by = array() and kind <> 'identical'")
-    assert [
-        (row.verdict, row.table_name, row.rows) for row in added.where(F.col("proof_id") == proof.id).collect()
-    ] == [("unexplained", "sessions", proof.unexplained)]
+    (row,) = added.where(F.col("proof_id") == proof.id).collect()
+    assert (row.verdict, row.table_name, row.rows) == ("unexplained", "sessions", proof.unexplained)
 
 
 def test_a_batch_whose_files_are_gone_is_refused_by_name(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
@@ -163,28 +168,13 @@ def test_a_batch_whose_files_are_gone_is_refused_by_name(spark: SparkSession, st
     newest.rename(tmp_path / newest.name)
     try:
         with pytest.raises(NothingToProve, match=newest.name):
-            proved(spark, stage, first=1, batches=50)
-        shorter = proved(spark, stage, batches=50)
+            proved(spark, stage, first=1)
+        shorter = proved(spark, stage)
         assert shorter.first > 1
         assert newest.name in "".join(shorter.notes)
         assert shorter.verdict is ProofVerdict.EQUAL
     finally:
         (tmp_path / newest.name).rename(newest)
-
-
-def caught_up(spark: SparkSession, stage: Stage) -> Stage:
-    catch_up(spark, stage)
-    stage.record_spec()
-    return stage
-
-
-def proved_of_special_recordings(spark: SparkSession, stage: Stage, **asked: Any) -> Proof:
-    return prove_by_replay(spark, stage.stream_home, stage.spec(), ProofRequest(**asked))
-
-
-def assert_equal(proof: Proof) -> None:
-    assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())
-    assert proof.tables[0].identical > 0
 
 
 @pytest.mark.long
@@ -196,7 +186,7 @@ def test_batches_of_a_topic(spark: SparkSession, kafka_broker: KafkaBroker, kafk
     produce(kafka_broker, kafka_topic, rows[600:])
     caught_up(spark, stage)
     produce(kafka_broker, kafka_topic, known_rows(50))  # that no batch has read: nor does a replay
-    proof = proved_of_special_recordings(spark, stage, batches=50)
+    proof = proved(spark, stage)
     assert_equal(proof)
     assert proof.events + 200 >= len(rows)
     assert proof.events < len(rows)
@@ -205,9 +195,7 @@ def test_batches_of_a_topic(spark: SparkSession, kafka_broker: KafkaBroker, kafk
 @pytest.mark.long
 def test_batches_on_an_arrival_clock(spark: SparkSession, tmp_path: Path) -> None:
     spec = clicks_spec(time_mode="processing_time", idle_after=None, gap_timeout="2 seconds", max_events=20)
-    stage = Stage.set_up(tmp_path, spec)
-    write_click_files(stage.feed, 6, rate=12)
-    assert_equal(proved_of_special_recordings(spark, caught_up(spark, stage), batches=50))
+    assert_equal(proved(spark, read_clicks(spark, tmp_path, 6, spec).stage))
 
 
 @pytest.mark.long
@@ -215,10 +203,9 @@ def test_a_file_that_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.begun(tmp_path, clicks_spec())
     write_click_files(stage.feed, 5, rate=12)
     uris = tuple(f"file:{file}" for file in sorted(stage.feed.iterdir())[2:3])
-    assert stage.lineage
     out = ExcludedRanges((ExcludedRange("one", files=uris),))
-    EXCLUDED_RANGES_FILE.of(stage.stream_home, stage.lineage).write(out)
-    proof = proved_of_special_recordings(spark, caught_up(spark, stage), batches=50)
+    EXCLUDED_RANGES_FILE.of(stage.stream_home, str(stage.lineage)).write(out)
+    proof = proved(spark, caught_up(spark, stage))
     assert_equal(proof)
     refused = spark.read.format("delta").load(str(stage.table("quarantine"))).where("reason = 'excluded'").count()
     assert proof.tables[2].identical >= refused > 0
@@ -226,15 +213,12 @@ def test_a_file_that_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_batch_of_which_rows_are_gone_is_left_out_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec())
-    write_click_files(stage.feed, 5, rate=12)
-    caught_up(spark, stage)
+    stage = read_clicks(spark, tmp_path, 5).stage
     newest = read_last_commit(stage.checkpoint)
     sessions = DeltaTable.forPath(spark, str(stage.table("sessions")))
-    first = sessions.toDF().where(f"batch_id = {newest}").first()
-    assert first is not None
+    first = known(sessions.toDF().where(f"batch_id = {newest}").first())
     sessions.delete(f"session_id = '{first.session_id}'")
-    proof = proved_of_special_recordings(spark, stage, batches=3)
+    proof = proved(spark, stage, batches=3)
     assert_equal(proof)
     (note,) = proof.notes
     assert note.startswith(f"sessions: batches {newest} ")
@@ -245,11 +229,9 @@ def test_a_replay_takes_no_file_away(spark: SparkSession, tmp_path: Path) -> Non
     """Spark removes a batch's files when it begins the next one: those of the newest batch are there."""
     spec = clicks_spec()
     spec["source"]["options"] |= {"cleanSource": "delete"}
-    stage = Stage.set_up(tmp_path, spec)
-    write_click_files(stage.feed, 5, rate=12)
-    caught_up(spark, stage)
+    stage = read_clicks(spark, tmp_path, 5, spec).stage
     there = sorted(file.name for file in stage.feed.iterdir())
-    proof = proved_of_special_recordings(spark, stage, batches=50)
+    proof = proved(spark, stage)
     assert proof.verdict is ProofVerdict.EQUAL
     assert proof.notes, "the files of the batches before are gone"
     assert sorted(file.name for file in stage.feed.iterdir()) == there
@@ -264,11 +246,8 @@ def migrated_spec(stage: Stage, migration: dict[str, Any], **mapping: str) -> St
 @pytest.mark.long
 def test_open_events_that_a_migration_leaves_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     """The fork is seeded, and its batches have other numbers: all the same each row comes out."""
-    stage = Stage.set_up(tmp_path, clicks_spec() | {"measures": {"spent": "sum(amount)"}})
-    write_click_files(stage.feed, 6, rate=12)
-    caught_up(spark, stage)
-    spec = migrated_spec(stage, {"columns": {"page": "page"}})
-    proof = prove_by_replay(spark, stage.stream_home, spec, ProofRequest(batches=3))
+    stage = read_clicks(spark, tmp_path, 6, clicks_spec() | {"measures": {"spent": "sum(amount)"}}).stage
+    proof = proved(spark, stage, migrated_spec(stage, {"columns": {"page": "page"}}), batches=3)
     assert proof.holds, list(proof.lines())
     sessions = proof.tables[0]
     assert sessions.identical > 0
@@ -278,35 +257,26 @@ def test_open_events_that_a_migration_leaves_as_they_are(spark: SparkSession, tm
 
 @pytest.mark.long
 def test_open_events_that_move_to_another_key(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec())
-    write_click_files(stage.feed, 6, rate=12)
-    caught_up(spark, stage)
-    spec = migrated_spec(stage, {"key": "upper(key)"}, key="upper(user_id)")
-    proof = prove_by_replay(spark, stage.stream_home, spec, ProofRequest(batches=3))
+    stage = read_clicks(spark, tmp_path, 6).stage
+    proof = proved(spark, stage, migrated_spec(stage, {"key": "upper(key)"}, key="upper(user_id)"), batches=3)
     assert proof.verdict is ProofVerdict.EXPLAINED, list(proof.lines())
-    sessions = proof.tables[0]
-    new = [each.difference for each in sessions.differences if each.difference.kind is DifferenceKind.ONLY_NEW]
+    differences = [each.difference for each in proof.tables[0].differences]
+    new = [each for each in differences if each.kind is DifferenceKind.ONLY_NEW]
     assert sum(each.rows for each in new) > 0
     assert all(str(sample.new["key"]).isupper() for each in new for sample in each.samples if sample.new)
 
 
 @pytest.mark.long
 def test_a_running_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec(idle_after="2 seconds"))
-    files = sorted(write_click_files(stage.root, 9, rate=12))
-
-    def feed(names: list[str]) -> None:
-        for name in names:
-            (stage.root / name).rename(stage.feed / name)
-
-    feed(files[:4])
+    stage, (_, files) = Stage.set_up(tmp_path, clicks_spec(idle_after="2 seconds")), write_aside(tmp_path, 9, rate=12)
+    stage.bring(files[:4])
     with DriverProcess.start(stage, "a", until="stopped") as driver:
         driver.wait_for(
             lambda: bool(stage.lineage) and len(list_committed_batches(stage.checkpoint)) >= 6, "six batches"
         )
-        feed(files[4:])
+        stage.bring(files[4:])
         before = read_last_commit(stage.checkpoint)
-        proof = proved_of_special_recordings(spark, stage, batches=5)
+        proof = proved(spark, stage, batches=5)
         driver.wait_for(lambda: (read_last_commit(stage.checkpoint) or 0) > (before or 0), "going on")
         assert not driver.ended
     assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())
@@ -337,17 +307,15 @@ BAD: Final = {
 
 
 @pytest.fixture(scope="module")
-def stage_of_bad_releases_replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    spec = clicks_spec(1) | {"measures": {"spent": "sum(amount)"}}
-    stage = Stage.set_up(tmp_path_factory.mktemp("released"), spec)
-    write_click_files(stage.feed, 6, rate=12)
-    return caught_up(spark, stage)
+def released(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    spec = clicks_spec() | {"measures": {"spent": "sum(amount)"}}
+    return read_clicks(spark, tmp_path_factory.mktemp("released"), 6, spec).stage
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_release_does_not_pass(stage_of_bad_releases_replayed: Stage, tmp_path: Path, kind: str) -> None:
-    code, told = prove_with(release_with(BAD[kind], tmp_path), stage_of_bad_releases_replayed)
+def test_a_bad_release_does_not_pass(released: Stage, tmp_path: Path, kind: str) -> None:
+    code, told = prove_with(release_with(BAD[kind], tmp_path), released)
     assert code == ReplayDiffers.exit_code
     if kind == "dies at batch 3":
         assert (told["verdict"], told["died"]["batch_id"]) == ("died", 3)

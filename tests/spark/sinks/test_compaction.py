@@ -50,8 +50,7 @@ def kept_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def table(kept_table: Path, tmp_path: Path) -> StreamedTable:
     """A copy of that table for one test. The paths in its log are relative."""
-    copy = shutil.copytree(kept_table, tmp_path / names.QUARANTINE)
-    return StreamedTable(names.QUARANTINE, str(copy), BATCHES)
+    return StreamedTable(names.QUARANTINE, str(shutil.copytree(kept_table, tmp_path / names.QUARANTINE)), BATCHES)
 
 
 def append(spark: SparkSession, location: str, batch_id: int, *, replaces: bool = False) -> int | None:
@@ -146,19 +145,17 @@ def delete_overtaken(
     spark: SparkSession, table: StreamedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Callable[[], None]], None]:
     """Deletes the later rows, by a ``permit``. A compaction replaces the files between its reading and its commit."""
+    begun, merged = tmp_path / "begun", tmp_path / "merged"
+
+    def wait(batch_id: int) -> bool:
+        begun.touch()
+        while batch_id == BATCHES - 1 and not merged.exists():  # one task waits, and leaves the other core
+            time.sleep(0.02)
+        return True
 
     def delete(permit: Callable[[], None]) -> None:
-        begun, merged = tmp_path / "begun", tmp_path / "merged"
-
-        def wait(batch_id: int) -> bool:
-            begun.touch()
-            while batch_id == BATCHES - 1 and not merged.exists():  # one task waits, and leaves the other core
-                time.sleep(0.02)
-            return True
-
         spark.udf.register("wait_until_merged", wait, BooleanType())
-        waiting = "batch_id > 2 and wait_until_merged(batch_id)"
-        monkeypatch.setattr(RowChanges, "deleted_rows", waiting)
+        monkeypatch.setattr(RowChanges, "deleted_rows", "batch_id > 2 and wait_until_merged(batch_id)")
         plan = planned(spark, table)
         with ThreadPoolExecutor() as pool:
             deletion = pool.submit(delete_rows, spark, table, BACK, begun_restore("20261122T080000-abc123"), permit)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sessionizer.control.operation import Operation
@@ -15,6 +16,7 @@ from sessionizer.errors import DataAway, InvalidSpec, RowsGone, TableOwned
 from sessionizer.home.data_files import remove_tree
 from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.delta_log import last_versions, table_property
+from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.table_shapes import TableShape
 from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours, require_tables_fit
 from sessionizer.spark.state.restores import table_rows
@@ -33,6 +35,9 @@ ROWS = [
     ("after", 0, "2026-11-23"),
 ]
 BACK = RowChanges((Segment("before", 3), Segment("back_to", 7)), ("after",))
+
+
+KEPT = [("back_to", 6), ("back_to", 7), ("before", 3)]
 EARLIER = begun_restore("20261122T080000-abc123")
 FORWARD = RowChanges(
     (Segment("before", 3), Segment("back_to", 9)),
@@ -45,11 +50,21 @@ FORWARD = RowChanges(
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> StreamedTable:
     location = str(tmp_path / "sessions")
-    rows = spark.createDataFrame(ROWS, "lineage string, batch_id bigint, date string").selectExpr(
-        "lineage", "batch_id", "cast(date as date) as date"
-    )
-    rows.coalesce(1).write.format("delta").save(location)
+    dated(spark, *ROWS).coalesce(1).write.format("delta").save(location)
     return StreamedTable("sessions", location, 0)
+
+
+def dated(spark: SparkSession, *rows: tuple[str, int, str]) -> DataFrame:
+    found = spark.createDataFrame(rows, "lineage string, batch_id bigint, date string")
+    return found.selectExpr("lineage", "batch_id", "cast(date as date) as date")
+
+
+def newest(spark: SparkSession, table: StreamedTable) -> tuple[Any, ...]:
+    """Version, operation and note of the newest commit."""
+    (found,) = (
+        DeltaTable.forPath(spark, table.location).history(1).select("version", "operation", "userMetadata").collect()
+    )
+    return tuple(found)
 
 
 @pytest.fixture
@@ -94,15 +109,17 @@ def test_they_are_counted_by_day_before_anything_is_done(
         RowsOfTable("late_events", nowhere.location, {}),
     ]
     assert len(rows_in(spark, table)) == len(ROWS)
+    DeltaTable.forPath(spark, table.location).delete("batch_id = 9")
+    (counted,) = count_changes(spark, "clicks", [table], FORWARD)
+    assert counted.back == {"2026-11-22": 1}, "of a batch that is there nothing comes back"
 
 
 def test_they_leave_in_one_commit_that_says_why(
     spark: SparkSession, table: StreamedTable, operation: Operation
 ) -> None:
     assert len(change(spark, operation, table, BACK)) == 1
-    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
-    newest = DeltaTable.forPath(spark, table.location).history(1).select("version", "operation", "userMetadata").first()
-    assert newest == (1, "DELETE", "restore 20261123T080000-abc123")
+    assert rows_in(spark, table) == KEPT
+    assert newest(spark, table) == (1, "DELETE", "restore 20261123T080000-abc123")
 
 
 def test_a_second_time_nothing_is_written(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
@@ -111,7 +128,7 @@ def test_a_second_time_nothing_is_written(spark: SparkSession, table: StreamedTa
     delete_rows(spark, table, BACK, replace(EARLIER, id="20261122T090000-abc123"), lambda: None)
     delete_rows(spark, replace(table, location=str(tmp_path / "nowhere")), BACK, EARLIER, lambda: None)
     assert {file for file in (tmp_path / "sessions").rglob("*") if file.is_file()} <= files
-    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+    assert rows_in(spark, table) == KEPT
 
 
 def test_rows_that_another_writer_wrote_anew_leave_by_the_same_command(
@@ -121,7 +138,7 @@ def test_rows_that_another_writer_wrote_anew_leave_by_the_same_command(
     before = spark.read.format("delta").option("versionAsOf", 0).load(table.location)
     before.where("lineage = 'after'").write.format("delta").mode("append").save(table.location)
     delete_rows(spark, table, BACK, EARLIER, lambda: None)
-    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+    assert rows_in(spark, table) == KEPT
     assert last_versions(spark, table.location) == {f"deletion-{EARLIER.id}": 1}
 
 
@@ -135,15 +152,7 @@ def test_all_rows_of_the_path_come_back_that_an_operation_deleted_of_which_no_re
     (counted,) = count_changes(spark, "clicks", [table], replace(forgotten, since="20261122T080001-abc123"))
     assert (counted.rows, counted.back) == (0, {})
     assert len(change(spark, operation, table, forgotten)) == 1
-    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("back_to", 8), ("back_to", 9), ("before", 3)]
-
-
-def test_what_is_written_afterwards_has_no_such_note(spark: SparkSession, table: StreamedTable) -> None:
-    delete_rows(spark, table, BACK, EARLIER, lambda: None)
-    spark.read.format("delta").load(table.location).limit(1).write.format("delta").mode("append").save(table.location)
-    newest = DeltaTable.forPath(spark, table.location).history(1).select("userMetadata").first()
-    assert newest is not None
-    assert newest.userMetadata is None
+    assert rows_in(spark, table) == sorted([*KEPT, ("back_to", 8), ("back_to", 9)])
 
 
 def test_rows_that_an_earlier_command_deleted_come_back_once(
@@ -153,18 +162,12 @@ def test_rows_that_an_earlier_command_deleted_come_back_once(
     (counted,) = count_changes(spark, "clicks", [table], FORWARD)
     assert (counted.rows, counted.back) == (0, {"2026-11-22": 2})
     assert len(change(spark, operation, table, FORWARD)) == 1
-    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("back_to", 8), ("back_to", 9), ("before", 3)]
-    history = DeltaTable.forPath(spark, table.location).history(1).select("userMetadata").first()
-    assert history is not None
-    assert history.userMetadata == "restore 20261123T080000-abc123"
+    assert rows_in(spark, table) == sorted([*KEPT, ("back_to", 8), ("back_to", 9)])
+    assert newest(spark, table)[-1] == "restore 20261123T080000-abc123"
     assert change(spark, operation, table, FORWARD) == []
     assert operation.record.counts == "sessions 0, sessions +2"
-
-
-def test_of_a_batch_that_is_there_nothing_comes_back(spark: SparkSession, table: StreamedTable) -> None:
-    DeltaTable.forPath(spark, table.location).delete("batch_id = 9")
-    (counted,) = count_changes(spark, "clicks", [table], FORWARD)
-    assert counted.back == {"2026-11-22": 1}
+    spark.read.format("delta").load(table.location).limit(1).write.format("delta").mode("append").save(table.location)
+    assert newest(spark, table)[-1] is None, "what is written afterwards has no such note"
 
 
 def test_a_process_that_was_overtaken_brings_nothing_back_twice(
@@ -178,22 +181,16 @@ def test_a_process_that_was_overtaken_brings_nothing_back_twice(
     assert len(rows_in(spark, table)) == 5
 
 
-def test_a_version_that_was_vacuumed_is_refused_by_name(spark: SparkSession, table: StreamedTable) -> None:
+def test_a_version_that_was_vacuumed_or_left_the_log_is_refused_by_name(
+    spark: SparkSession, table: StreamedTable
+) -> None:
     delete_rows(spark, table, BACK, EARLIER, lambda: None)
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
+    with temporary_settings(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
         DeltaTable.forPath(spark, table.location).vacuum(0)
-    finally:
-        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
-    with pytest.raises(RowsGone) as refused:
-        count_changes(spark, "clicks", [table], FORWARD)
-    assert (refused.value.location, refused.value.version) == (table.location, 0)
-
-
-def test_a_version_that_left_the_log_is_refused_by_name(spark: SparkSession, table: StreamedTable) -> None:
-    with pytest.raises(RowsGone) as refused:
-        count_changes(spark, "clicks", [replace(table, version=7)], FORWARD)
-    assert refused.value.version == 7
+    for version in (0, 7):
+        with pytest.raises(RowsGone) as refused:
+            count_changes(spark, "clicks", [replace(table, version=version)], FORWARD)
+        assert (refused.value.location, refused.value.version) == (table.location, version)
 
 
 def test_a_table_that_is_gone_is_refused_by_name(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
@@ -207,13 +204,12 @@ def test_a_table_that_is_gone_is_refused_by_name(spark: SparkSession, table: Str
 
 
 def test_rows_of_a_lineage_that_the_home_does_not_know_leave(spark: SparkSession, table: StreamedTable) -> None:
-    newer = spark.createDataFrame([("unknown", 0, "2026-11-24")], "lineage string, batch_id bigint, date string")
-    rows = newer.selectExpr("lineage", "batch_id", "cast(date as date) as date")
-    rows.write.format("delta").mode("append").option("txnAppId", "unknown").option("txnVersion", 0).save(table.location)
+    writer = dated(spark, ("unknown", 0, "2026-11-24")).write.format("delta").mode("append")
+    writer.option("txnAppId", "unknown").option("txnVersion", 0).save(table.location)
     (counted,) = count_changes(spark, "clicks", [table], BACK)
     assert counted.by_day == {"2026-11-22": 2, "2026-11-23": 1, "2026-11-24": 1}
     delete_rows(spark, table, BACK, EARLIER, lambda: None)
-    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+    assert rows_in(spark, table) == KEPT
 
 
 OURS, THEIRS = "clicks@0123456789abcdef", "clicks@fedcba9876543210"
@@ -221,7 +217,7 @@ COLUMNS = StructType([StructField("date", LongType())])
 
 
 @pytest.fixture
-def table_of_table_owner(spark: SparkSession, tmp_path: Path) -> str:
+def old_table(spark: SparkSession, tmp_path: Path) -> str:
     """One that was made before tables had owners."""
     ensure_table(spark, TableShape("sessions", "", COLUMNS), str(tmp_path / "its folder"))
     return str(tmp_path / "its folder")
@@ -241,24 +237,24 @@ def test_a_table_is_made_with_its_owner(spark: SparkSession, tmp_path: Path) -> 
         claim_tables(spark, {"sessions": location}, THEIRS, ())
 
 
-def test_one_that_nobody_or_we_alone_wrote_is_claimed_once(spark: SparkSession, table_of_table_owner: str) -> None:
-    write(spark, table_of_table_owner, "ours")
-    write(spark, table_of_table_owner, "operation-20261128T234314-7a8134")  # a restore that brought rows back
+def test_one_that_nobody_or_we_alone_wrote_is_claimed_once(spark: SparkSession, old_table: str) -> None:
+    write(spark, old_table, "ours")
+    write(spark, old_table, "operation-20261128T234314-7a8134")  # a restore that brought rows back
     for _ in range(2):
-        claim_tables(spark, {"sessions": table_of_table_owner}, OURS, {"ours", "older"})
-    assert table_property(spark, table_of_table_owner, OWNER) == OURS
-    assert spark.read.format("delta").load(table_of_table_owner).count() == 2
-    assert spark.sql(f"DESCRIBE HISTORY delta.`{table_of_table_owner}`").count() == 4
+        claim_tables(spark, {"sessions": old_table}, OURS, {"ours", "older"})
+    assert table_property(spark, old_table, OWNER) == OURS
+    assert spark.read.format("delta").load(old_table).count() == 2
+    assert spark.sql(f"DESCRIBE HISTORY delta.`{old_table}`").count() == 4
 
 
 def test_one_that_a_stranger_wrote_is_refused_and_no_other_claimed(
-    spark: SparkSession, table_of_table_owner: str, tmp_path: Path
+    spark: SparkSession, old_table: str, tmp_path: Path
 ) -> None:
-    write(spark, table_of_table_owner, "theirs")
+    write(spark, old_table, "theirs")
     free = str(tmp_path / "free")
     ensure_table(spark, TableShape("quarantine", "", COLUMNS), free)
     with pytest.raises(TableOwned, match="of lineage theirs"):
-        claim_tables(spark, {"quarantine": free, "sessions": table_of_table_owner}, OURS, {"ours"})
+        claim_tables(spark, {"quarantine": free, "sessions": old_table}, OURS, {"ours"})
     assert table_property(spark, free, OWNER) is None
 
 
@@ -293,9 +289,9 @@ def test_the_plan_refuses_what_a_run_refuses_and_nothing_else(
 
     for number, (before, now) in enumerate(EDITS):
         edited = shape(f"c{number} {now}")
-        planned = _verdict(partial(require_tables_fit, spark, [edited], {"visits": location}))
+        planned = field_of_refusal(partial(require_tables_fit, spark, [edited], {"visits": location}))
         before_run = commits()
-        done = _verdict(partial(ensure_table, spark, edited, location))
+        done = field_of_refusal(partial(ensure_table, spark, edited, location))
         assert planned == done, (before, now, widening)
         if done is not None:
             assert commits() == before_run, "a refusal writes nothing"
@@ -305,7 +301,7 @@ def test_the_plan_refuses_what_a_run_refuses_and_nothing_else(
     assert kept["c2"].dataType.simpleString() == ("int" if widening == "false" else "bigint")
 
 
-def _verdict(attempt: Callable[[], object]) -> str | None:
+def field_of_refusal(attempt: Callable[[], object]) -> str | None:
     try:
         attempt()
     except InvalidSpec as error:

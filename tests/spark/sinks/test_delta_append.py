@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sessionizer.errors import LeaseLost
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, write_once
+from support.places import known
 
 SEARCH = REFLECTION_COMMAND_NAME + REFL_GET_UNKNOWN_SUB_COMMAND_NAME
 
@@ -84,8 +85,7 @@ def test_what_a_table_holds_is_known_without_its_checksums(spark: SparkSession, 
     write_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
     for checksum in table.glob("_delta_log/*.crc"):
         checksum.unlink()
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
+    jvm = known(spark.sparkContext._jvm)
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # as in a driver that starts anew
     assert write_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted) is None
     assert write_once(rows(spark, 2), str(table), Transaction("lineage", 1), permitted) == 2
@@ -125,10 +125,13 @@ def test_of_two_that_write_one_batch_at_the_same_time_one_loses(
     assert ids_in(spark, table) == [2]
 
 
-@pytest.mark.usefixtures("tuned")
-@pytest.mark.parametrize("question", [1, 2])
-def test_without_a_permit_nothing_becomes_part_of_the_table(spark: SparkSession, table: Path, question: int) -> None:
-    asked = []
+@pytest.mark.parametrize(("plain", "question"), [("0", 1), ("0", 2), ("1", 1)])
+def test_without_a_permit_nothing_becomes_part_of_the_table(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch, plain: str, question: int
+) -> None:
+    """A plain Spark asks before it writes anything."""
+    monkeypatch.setenv(PLAIN_SPARK, plain)
+    asked, files = list[bool](), set(table.rglob("*"))
 
     def lost_by_then() -> None:
         asked.append(True)
@@ -138,7 +141,9 @@ def test_without_a_permit_nothing_becomes_part_of_the_table(spark: SparkSession,
     with pytest.raises(LeaseLost):
         write_once(rows(spark, 1), str(table), Transaction("lineage", 0), lost_by_then)
     assert ids_in(spark, table) == []
-    assert write_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted) == 1
+    assert plain == "0" or set(table.rglob("*")) == files
+    write_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
+    assert ids_in(spark, table) == [1]
 
 
 @pytest.mark.usefixtures("either_way")
@@ -186,20 +191,6 @@ def test_a_commit_does_not_have_the_class_path_searched_for_packages(
     assert not searches
     assert cast("Any", spark.sparkContext._jvm).org is not None
     assert searches, "this is what such a search looks like"
-
-
-def test_a_plain_spark_asks_for_the_permit_before_it_writes_anything(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PLAIN_SPARK, "1")
-    files = set(table.rglob("*"))
-
-    def lost() -> None:
-        raise LeaseLost("clicks", token=1, newest=2)
-
-    with pytest.raises(LeaseLost):
-        write_once(rows(spark, 1), str(table), Transaction("lineage", 0), lost)
-    assert set(table.rglob("*")) == files
 
 
 def test_of_a_batch_that_either_way_has_written_the_other_writes_nothing(

@@ -1,10 +1,13 @@
-"""Readers of docs/reading-tables.md, each in step with the table through a restore and its rollback.
+"""Readers of docs/reading-tables.md and compactions follow a live stream, a restore and its rollback.
 
-What runs is the code of the page: the copy by MERGE, and the dbt model.
+What readers run is the code of the page: the copy by MERGE, and the dbt model.
 """
 
+import json
 import re
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.control.execution import execute
 from sessionizer.control.records.erasure_record import SECRET, read_erasures
 from sessionizer.home.roots import uri_of
@@ -24,13 +28,19 @@ from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RollbackRunner
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.compaction.plan import COMPACTION_FILE
+from sessionizer.state.lineages.table_changes import changes_of_active
+from support.expected.landed import assert_as_defined, landed
 from support.places import REPOSITORY, mounted
+from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
 from support.processes.in_process import catch_up
 from support.releases.environments import UV
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
-from support.verbs.scene_verbs import approved
+from support.verbs.begun_restore import approved, carry_out
+from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored, save
+
+pytestmark = pytest.mark.long
 
 PAGE = (REPOSITORY / "docs" / "reading-tables.md").read_text()
 WHERE = "/srv/sessionizer/streams/web/tables/sessions"
@@ -75,13 +85,8 @@ def dbt_model(stage: Stage, folder: Path) -> Reader:
     (folder / "dbt_project.yml").write_text(yaml.safe_dump({"name": "visits", "version": "1.0", "profile": "visits"}))
 
     def read() -> Rows:
-        done = subprocess.run(
-            [folder / "env/bin/dbt", "run", "--profiles-dir", "."],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        argv = [str(folder / "env/bin/dbt"), "run", "--profiles-dir", "."]
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
         with duckdb.connect(str(folder / "visits.duckdb"), read_only=True) as database:
             return {*database.table("visits").select(*OF_A_ROW).fetchall()}
@@ -98,7 +103,6 @@ def rows_of(stage: Stage) -> Rows:
     return found
 
 
-@pytest.mark.long
 def test_each_reader_of_the_page_follows_a_restore_and_its_rollback(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path / "stream", {**clicks_spec(), "sink": {"change_feed": True}})
     files = write_click_files(stage.feed, FILES, rate=12)
@@ -123,12 +127,10 @@ def test_each_reader_of_the_page_follows_a_restore_and_its_rollback(spark: Spark
     again = follow()
     assert kept < again
     assert again != first, "they are of another lineage"
-    runner = RollbackRunner(spark=spark, home=stage.stream_home, command=Rollback())
-    execute(approved(stage.stream_home, Rollback.name, runner.look()), runner)
+    carry_out(RollbackRunner(spark=spark, home=stage.stream_home, command=Rollback()))
     assert follow() == first, "a rollback brings them back"
 
 
-@pytest.mark.long
 def test_a_copy_follows_an_erasure_while_the_old_files_wait_for_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +145,7 @@ def test_a_copy_follows_an_erasure_while_the_old_files_wait_for_it(
     people = tuple(sorted({str(row.key) for row in sessions.select("key").distinct().collect()})[:2])
     erase = Erase(keys="-", wait_for_readers=1)
     runner = EraseRunner(spark=spark, home=stage.stream_home, command=erase, people=people, folders=())
-    execute(approved(stage.stream_home, Erase.name, runner.look()), runner)
+    execute(approved(runner), runner)
     (noted,) = read_erasures(stage.stream_home)
     in_time: list[Rows] = []
     sweep = runner._sweep(people, noted.erasure, noted.approved_at)
@@ -153,3 +155,89 @@ def test_a_copy_follows_an_erasure_while_the_old_files_wait_for_it(
     mine = spark.read.format("delta").load(str(tmp_path / "mine"))
     assert mine.where(mine.key.isin(*people)).count() == 0
     assert read() == in_time[0], "the old files are gone, and it has read all of them"
+
+
+COMPACTED_WITHIN_S = 1_200
+"""A compaction gives way to every other process of the machine."""
+MANY = 40
+ENOUGH = 6
+"""Batches that leave small files."""
+
+
+def begin_compaction(stage: Stage, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(JOBS / "main.py"), "compact", stage.name, "--json", *more]
+    command += ["--home", str(stage.home), "--streams", str(stage.streams), "--master", "local[2]"]
+    with (stage.root / "compaction.log").open("w") as log:
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(), start_new_session=True
+        )
+
+
+def compacted(stage: Stage, *more: str) -> dict[str, Any]:
+    process = begin_compaction(stage, *more)
+    out, _ = process.communicate(timeout=COMPACTED_WITHIN_S)
+    assert process.returncode == 0, (stage.root / "compaction.log").read_text()[-4_000:]
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> tuple[Stage, ClickFiles]:
+    stage = Stage.set_up(tmp_path, clicks_spec() | {"trigger_interval": "3 seconds"})
+    return stage, write_click_files(stage.feed, MANY, rate=8)
+
+
+def await_batches(stage: Stage, driver: DriverProcess, count: int) -> None:
+    driver.wait_for(lambda: stage.lineage is not None and (read_last_commit(stage.checkpoint) or 0) >= count, "batches")
+
+
+def test_a_running_stream_is_compacted_and_goes_on_as_if_nothing_was(running: tuple[Stage, ClickFiles]) -> None:
+    stage, files = running
+    with DriverProcess.start(stage, "d0", until="stopped") as driver:
+        await_batches(stage, driver, ENOUGH)
+        planned = compacted(stage, "--plan")
+        assert planned["tables"] is None
+        assert COMPACTION_FILE.of(stage.stream_home).require() is None
+        done = {table["name"]: table for table in compacted(stage, "--yes")["tables"]}
+        assert done["quarantine"]["files_before"] > done["quarantine"]["files"]
+        assert not any(table["overtaken"] for table in done.values())
+        assert COMPACTION_FILE.of(stage.stream_home).require() is not None
+        reached = read_last_commit(stage.checkpoint) or 0
+        await_batches(stage, driver, reached + 2)
+    stage.write_spec(clicks_spec(files_per_batch=MANY))
+    run_to_end(stage, "d1", apply=True)
+    assert changes_of_active(stage.stream_home) == ()
+    assert_as_defined(stage, files)
+
+
+@pytest.mark.parametrize("line", ["starting Spark", "sessions: ", "quarantine: "])
+def test_one_that_is_killed_is_done_again(running: tuple[Stage, ClickFiles], line: str) -> None:
+    stage, files = running
+    with DriverProcess.start(stage, "d0", until="stopped") as driver:
+        await_batches(stage, driver, ENOUGH)
+        victim = begin_compaction(stage, "--yes")
+        log = stage.root / "compaction.log"
+        driver.wait_for(lambda: line in log.read_text(), line, COMPACTED_WITHIN_S)
+        victim.send_signal(signal.SIGKILL)
+        victim.communicate()
+        assert COMPACTION_FILE.of(stage.stream_home).require() is None
+        compacted(stage, "--yes")
+    stage.write_spec(clicks_spec(files_per_batch=MANY))
+    run_to_end(stage, "d1", apply=True)
+    assert_as_defined(stage, files)
+
+
+def test_a_stream_goes_back_and_forward_again_over_compactions(spark: SparkSession, tmp_path: Path) -> None:
+    restored = Restored.set_up(spark, tmp_path)
+    stage = restored.stage
+    before = landed(stage)
+    save(spark, stage, "later")
+    compacted(stage, "--yes")
+    restored.restore()
+    assert landed(stage) != before
+    compacted(stage, "--yes")
+    restored.choose("later")
+    restored.restore("20261123T090000-abc123")
+    assert landed(stage) == before
+    compacted(stage, "--yes")
+    assert landed(stage) == before

@@ -1,10 +1,8 @@
 """An erasure: no file of the stream holds the erased people, none of them returns, and every other row stays."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,7 +19,6 @@ from pyspark.sql import functions as F
 
 from sessionizer.cli.state_commands.course import Shared
 from sessionizer.cli.state_commands.erasure import EraseCourse
-from sessionizer.control.operation import new_operation
 from sessionizer.control.records.erasure_record import SECRET, read_erasures, read_unswept, require_swept
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.erasing.records import find_left
@@ -36,39 +33,36 @@ from sessionizer.spark.sinks.tables import claim_tables
 from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.erasing import Sweep
-from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.erasures import Erase, count_requests
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.seeds import NOW
-from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import rollback_of
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from support.expected.checkpoint_log import CheckpointLog, MicroBatch
 from support.expected.landed import Landed, as_landed, batches_of, landed, table_rows
 from support.places import REPOSITORY, opened
-from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
-from support.streams.click_files import START_MS, ClickFiles, write_click_files
+from support.releases.environments import type_with
+from support.streams.click_files import START_MS, ClickFiles, write_aside
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
-from support.verbs.begun_restore import run_here
+from support.verbs.begun_restore import carry_out
 from support.verbs.reseeded_stream import reader_of, seed
+from support.verbs.restored_stream import save
 
-FILES = 6
 READ_BEFORE = 4
 
 
 @dataclass(frozen=True)
 class Erased:
-    """A stream of ``clicks`` whose ``people`` are to be erased, after ``READ_BEFORE`` of its files and a savepoint of
-    each kind."""
+    """A stream of ``clicks`` whose ``people`` are to be erased, after ``READ_BEFORE`` of its ``files`` and a savepoint
+    of each kind. ``then``: the batches before the erasure, whose checkpoint it removes."""
 
     spark: SparkSession
     stage: Stage
     clicks: ClickFiles
+    files: list[Path]
     people: tuple[str, ...]
     then: tuple[MicroBatch, ...]
-    """The batches before the erasure, whose checkpoint it removes."""
 
     def runner(self) -> EraseRunner:
         home, keys = self.stage.stream_home, str(self.stage.root / "people")
@@ -77,9 +71,7 @@ class Erased:
 
     def erase(self) -> None:
         runner = self.runner()
-        plan = runner.look()
-        home = self.stage.stream_home
-        run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves), runner)
+        carry_out(runner)
         runner.finish()
 
     def left(self) -> list[str]:
@@ -87,17 +79,12 @@ class Erased:
         found = find_left(self.stage.stream_home, self.people, ())
         return [f"{each.file} by {each.decoded_by}: {each.unreadable}" for each in found]
 
-    def bring_rest(self) -> None:
-        self.stage.bring(sorted((self.stage.root / "clicks").iterdir())[READ_BEFORE:])
-        drain(self.spark, self.stage)
-
     def expected(self) -> Landed:
         """The rows that the definition makes of all clicks, without those of these people."""
         (_, *since) = CheckpointLog(self.stage.checkpoint).committed()  # the first one is a seed
+        batches = batches_of([*self.then, *since], self.clicks)
         rows = [row for name in sorted(self.clicks) for row in self.clicks[name]]
-        outcome = as_landed(
-            sessionize(batches_of([*self.then, *since], self.clicks), rules_of(self.stage.spec())), rows
-        )
+        outcome = as_landed(sessionize(batches, rules_of(self.stage.spec())), rows)
         return Landed(
             Counter({row: n for row, n in outcome.sessions.items() if row[1] not in self.people}),
             Counter({row: n for row, n in outcome.late.items() if row[0] not in self.people}),
@@ -108,21 +95,18 @@ class Erased:
 @pytest.fixture
 def erased(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Erased:
     monkeypatch.setenv(SECRET, "a secret of the tests")
-    stage = Stage.begun(tmp_path, clicks_spec())
-    clicks = write_click_files(tmp_path / "clicks", files=FILES)
-    stage.bring(sorted((tmp_path / "clicks").iterdir())[:READ_BEFORE])
+    stage, (clicks, files) = Stage.begun(tmp_path, clicks_spec()), write_aside(tmp_path, 6)
+    stage.bring(files[:READ_BEFORE])
     catch_up(spark, stage)
     home = stage.stream_home
     claim_tables(spark, home.streamed_locations(None), owner_name(home.name, home.control_base), [str(stage.lineage)])
-    committed = read_committed_batch(home)
-    make_savepoint(spark, home, committed, SavepointRequest(home.savepoints, "tests", "canonical"), lambda _: None)
-    make_native_savepoint(home, committed, SavepointRequest(home.savepoints, "tests", "native"), lambda _: None)
-    held = Counter(str(row[1]) for row in landed(stage).sessions)
+    save(spark, stage, "canonical")
+    save(spark, stage, "native", native=True)
     events = spark.read.format("delta").load(str(home.savepoints / "canonical" / "open_events"))
     open_keys = {row.key for row in events.select("key").distinct().collect()}
-    people = tuple(sorted(key for key in held if key in open_keys)[:3])
+    people = tuple(sorted(open_keys & {str(row[1]) for row in landed(stage).sessions})[:3])
     assert len(people) == 3
-    return Erased(spark, stage, clicks, people, tuple(CheckpointLog(stage.checkpoint).committed()))
+    return Erased(spark, stage, clicks, files, people, tuple(CheckpointLog(stage.checkpoint).committed()))
 
 
 def test_all_else_stays_and_later_events_of_the_past_are_dropped(
@@ -153,7 +137,8 @@ def test_all_else_stays_and_later_events_of_the_past_are_dropped(
                 catch_up(erased.spark, erased.stage)
         assert refused.value.field == SECRET, "without the secret nothing runs"
 
-    erased.bring_rest()
+    erased.stage.bring(erased.files[READ_BEFORE:])
+    drain(erased.spark, erased.stage)
     assert erased.left() == [], "later events of before the erasure bring nobody back"
     expected, found = erased.expected(), landed(erased.stage)
     assert (found.sessions, found.late) == (expected.sessions, expected.late)
@@ -175,13 +160,11 @@ def test_nobody_comes_back_out_of_a_vault_an_old_file_or_a_history(erased: Erase
     for kind in ("canonical", "native"):
         saved, manifest = complete_savepoint(tmp_path / "vault", kind, epoch_ms())
         restore = RestoreRunner(spark=erased.spark, home=home, command=Restore(), savepoint=saved, manifest=manifest)
-        plan = restore.look()
-        run_here(home, new_operation(home, Restore.name, plan.digest, "ann", plan.leaves, savepoint=kind), restore)
+        carry_out(restore, savepoint=kind)
         catch_up(erased.spark, stage)
         assert erased.left() == [], kind
 
-    old = min((tmp_path / "clicks").iterdir())
-    shutil.copy2(old, stage.feed / f"again-{old.name}")
+    shutil.copy2(erased.files[0], stage.feed / f"again-{erased.files[0].name}")
     catch_up(erased.spark, stage)
     assert erased.left() == []
     assert {row["reason"] for row in table_rows(stage.table("quarantine")) if row["raw"] is None} == {"erased"}
@@ -267,35 +250,25 @@ def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Era
     first, second, third = erased.people
     past, future = datetime(2026, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
     requests = spark.createDataFrame(
-        [
-            (first, stage.name, past, None),
-            (second, None, None, None),
-            (third, "another", past, None),
-            (third, None, future, None),
-            (None, None, past, None),
-        ],
+        [(first, stage.name, past, None), (second, None, None, None), (third, "another", past, None),
+         (third, None, future, None), (None, None, past, None)],
         "key string, stream string, requested_at timestamp, done map<string, timestamp>",
-    )
+    )  # fmt: skip
     requests.write.format("delta").save(place)
     for_page = count_requests(place, dict.fromkeys([stage.name, "another", "third"], ()), epoch_ms())
     assert list(for_page) == [(stage.name, "key", 2), ("another", "key", 2), ("third", "key", 1)]
 
     def course(approve: str | None = None) -> EraseCourse:
-        begun = EraseCourse(
-            command=Erase(keys=place), shared=Shared(stream=stage.name, approve=approve), where=stage.stream_home
-        )
+        shared = Shared(stream=stage.name, approve=approve)
+        begun = EraseCourse(command=Erase(keys=place), shared=shared, where=stage.stream_home)
         begun.choose()
         return begun
 
     runner = course().make_runner(spark)
     assert runner.people == tuple(sorted((first, second)))
-    plan = runner.look()
-    home = stage.stream_home
-    run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves, decided=plan.decided), runner)
-    approved = course(plan.digest)
-    swept = approved.make_runner(spark)
-    approved._sweep(swept)
-    (noted,) = read_erasures(home)
+    approved = course(carry_out(runner).digest)
+    approved._sweep(approved.make_runner(spark))
+    (noted,) = read_erasures(stage.stream_home)
     moments = {tuple(row)[:3]: dict(row.done or {}) for row in spark.read.format("delta").load(place).collect()}
     done = {row[0] for row, moment in moments.items() if moment}
     assert done == {first, second}
@@ -309,35 +282,26 @@ def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Era
     assert list(count_requests(place, {stage.name: ()}, epoch_ms())) == []
 
 
-def erase(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "erase", stage.name, "--keys", "-", *options]
-    places = ("--home", str(stage.home), "--master", "local[2]")
-    env = {**environment(), SECRET: os.environ[SECRET]}
-    people = "".join(f"{value}\n" for value in people_in(stage))
-    return subprocess.run([*argv, *places], env=env, input=people, capture_output=True, text=True, check=False)
-
-
-def people_in(stage: Stage) -> list[str]:
-    return (stage.root / "people").read_text().split()
-
-
 @pytest.mark.long
 def test_typed_it_is_planned_carried_out_swept_and_proven(erased: Erased) -> None:
     stage = erased.stage
-    (stage.root / "people").write_text("\n".join(erased.people))
-    before = erase(stage, "--verify", "--json")
+
+    def erase(*options: str) -> subprocess.CompletedProcess[str]:
+        return type_with(REPOSITORY, "erase", stage, "--keys", "-", *options, text="\n".join(erased.people))
+
+    before = erase("--verify", "--json")
     assert before.returncode == StillThere.exit_code, before.stderr
     assert json.loads(before.stdout)["left"] == len(erased.people)
-    shown = erase(stage, "--json")
+    shown = erase("--json")
     assert shown.returncode == 0, shown.stderr
     plan = json.loads(shown.stdout)
     assert plan["people"] == len(erased.people)
-    done = erase(stage, "--approve", plan["digest"])
+    done = erase("--approve", plan["digest"])
     assert done.returncode == 0, done.stderr
     assert not any(value in done.stdout + done.stderr for value in erased.people)
     (noted,) = read_erasures(stage.stream_home)
     assert noted.swept_at is not None
-    again = erase(stage, "--approve", plan["digest"])
+    again = erase("--approve", plan["digest"])
     assert (again.returncode, len(read_erasures(stage.stream_home))) == (0, 1), again.stderr
-    after = erase(stage, "--verify", "--json")
+    after = erase("--verify", "--json")
     assert (after.returncode, json.loads(after.stdout)["files"]) == (0, []), after.stdout

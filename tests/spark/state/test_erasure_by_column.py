@@ -1,10 +1,7 @@
 """An erasure by a column of the payload: people in the sessions of other keys leave, and everyone else stays."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sessionizer.control.operation import new_operation
 from sessionizer.control.records.erasure_record import SECRET, read_erasures
 from sessionizer.erasing.records import find_left
 from sessionizer.errors import InvalidSpec, StillThere
@@ -26,20 +22,18 @@ from sessionizer.spark.sinks.tables import claim_tables
 from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
-from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.erasures import Erase
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.upgrades import Apply
-from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.landed import table_rows
 from support.places import REPOSITORY, opened
-from support.processes.driver_process import environment
 from support.processes.in_process import catch_up
-from support.streams.click_files import write_click_files
+from support.releases.environments import type_with
+from support.streams.click_files import write_aside
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.begun_restore import run_here
+from support.verbs.begun_restore import carry_out
+from support.verbs.restored_stream import save
 
 COLUMN = "account"
 PEOPLE = ("account-11", "account-23")
@@ -65,15 +59,9 @@ class Accounts:
         return EraseRunner(spark=self.spark, home=home, command=command, people=people, folders=(home.savepoints,))
 
     def erase(self, runner: EraseRunner | None = None) -> None:
-        home, runner = self.stage.stream_home, runner or self.runner()
-        plan = runner.look()
-        run_here(home, new_operation(home, Erase.name, plan.digest, "ann", plan.leaves), runner)
+        runner = runner or self.runner()
+        carry_out(runner)
         runner.finish()
-
-    def save(self, name: str) -> None:
-        home = self.stage.stream_home
-        request = SavepointRequest(home.savepoints, "tests", name)
-        make_savepoint(self.spark, home, read_committed_batch(home), request, lambda _: None)
 
     def open_events(self, savepoint: str) -> Counter[tuple[Any, ...]]:
         table = self.spark.read.format("delta").load(str(self.stage.stream_home.savepoints / savepoint / "open_events"))
@@ -91,15 +79,13 @@ class Accounts:
 def accounts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Accounts:
     monkeypatch.setenv(SECRET, "a secret of the tests")
     stage = Stage.begun(tmp_path, spec_with(**{COLUMN: ACCOUNT}))
-    write_click_files(tmp_path / "clicks", files=5)
-    stage.bring(sorted((tmp_path / "clicks").iterdir())[:4])
+    stage.bring(write_aside(tmp_path, 5)[1][:4])
     catch_up(spark, stage)
     home = stage.stream_home
     claim_tables(spark, home.streamed_locations(None), owner_name(home.name, home.control_base), [str(stage.lineage)])
-    found = Accounts(spark, stage)
-    found.save("before")
+    save(spark, stage, "before")
     shutil.copytree(opened(home.savepoints), tmp_path / "vault")
-    return found
+    return Accounts(spark, stage)
 
 
 def has_person(row: Mapping[str, Any]) -> bool:
@@ -116,7 +102,7 @@ def test_events_leave_and_sessions_with_one_are_deleted_whole(accounts: Accounts
     accounts.erase()
     assert accounts.left() == []
     assert accounts.sessions() == [row for row in before if not has_person(row)]
-    accounts.save("after")
+    save(accounts.spark, accounts.stage, "after")
     assert accounts.open_events("after") == Counter({row: n for row, n in held.items() if row[-1] not in PEOPLE})
     (noted,) = read_erasures(accounts.stage.stream_home)
     assert (noted.column, len(noted.erasure.digests)) == (COLUMN, 2 * 16)
@@ -131,8 +117,7 @@ def bring_back(accounts: Accounts) -> None:
     spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
     saved, manifest = complete_savepoint(stage.root / "vault", "before", epoch_ms())
     restore = RestoreRunner(spark=spark, home=home, command=Restore(), savepoint=saved, manifest=manifest)
-    plan = restore.look()
-    run_here(home, new_operation(home, Restore.name, plan.digest, "ann", plan.leaves, savepoint="before"), restore)
+    carry_out(restore, savepoint="before")
     catch_up(spark, stage)
     clicks = sorted((stage.root / "clicks").iterdir())
     shutil.copy2(clicks[3], stage.feed / f"again-{clicks[3].name}")
@@ -160,7 +145,7 @@ def test_redacted_columns_are_null_and_all_else_stays(accounts: Accounts) -> Non
     assert {place: count for place, count in runner.count_unredacted().items() if count} == {}
     log = opened(accounts.stage.table("sessions")) / "_delta_log"
     assert not [file for file in log.glob("*.json") if any(each in file.read_text() for each in PEOPLE)]
-    accounts.save("after")
+    save(accounts.spark, accounts.stage, "after")
     gone = Counter[tuple[Any, ...]]()
     for event, count in held.items():
         *first, page, account = event
@@ -183,14 +168,11 @@ def test_redacted_columns_are_null_and_all_else_stays(accounts: Accounts) -> Non
 
 
 def test_a_column_that_is_none_or_no_text_is_refused(accounts: Accounts) -> None:
-    for column in ("nothing", "amount", "user_id"):
+    wrong = {"column": ("nothing", "amount", "user_id"), "redact": (COLUMN, "nothing", "key")}
+    for option, name in [(option, name) for option, names in wrong.items() for name in names]:
         with pytest.raises(InvalidSpec) as refused:
-            accounts.runner(column).look()
-        assert (refused.value.field, refused.value.value) == ("--column", column)
-    for column in (COLUMN, "nothing", "key"):
-        with pytest.raises(InvalidSpec) as refused:
-            accounts.runner(redact=column).look()
-        assert (refused.value.field, refused.value.value) == ("--redact", column)
+            (accounts.runner(name) if option == "column" else accounts.runner(redact=name)).look()
+        assert (refused.value.field, refused.value.value) == (f"--{option}", name)
 
 
 def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure(accounts: Accounts) -> None:
@@ -210,14 +192,10 @@ def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure(accounts: A
 
 
 def erase(accounts: Accounts, keys: str, *options: str, people: Iterable[str] = ()) -> dict[str, Any]:
-    stage = accounts.stage
-    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "erase", stage.name, "--keys", keys]
-    places = ("--column", COLUMN, "--home", str(stage.home), "--master", "local[2]", "--json")
-    env, text = {**environment(), SECRET: os.environ[SECRET]}, "\n".join(people)
-    done = subprocess.run([*argv, *options, *places], env=env, input=text, capture_output=True, text=True, check=False)
+    flags = ("--keys", keys, "--column", COLUMN, "--json", *options)
+    done = type_with(REPOSITORY, "erase", accounts.stage, *flags, text="\n".join(people))
     assert done.returncode in {0, StillThere.exit_code}, done.stderr
-    found = {} if "--approve" in options else json.loads(done.stdout)
-    return {**found, "code": done.returncode}
+    return {**({} if "--approve" in options else json.loads(done.stdout)), "code": done.returncode}
 
 
 @pytest.mark.long
@@ -226,9 +204,8 @@ def test_typed_a_table_of_requests_is_erased_and_proven(accounts: Accounts) -> N
     spark, place = accounts.spark, str(accounts.stage.root / "requests")
     shape = f"{COLUMN} string, requested_at timestamp, done map<string, timestamp>"
     rows = [(person, datetime(2026, 1, 1, tzinfo=UTC), None) for person in PEOPLE]
-    spark.createDataFrame([*rows, ("account-5", datetime(2200, 1, 1, tzinfo=UTC), None)], shape).write.format(
-        "delta"
-    ).save(place)
+    requests = spark.createDataFrame([*rows, ("account-5", datetime(2200, 1, 1, tzinfo=UTC), None)], shape)
+    requests.write.format("delta").save(place)
     plan = erase(accounts, place)
     assert (plan["people"], plan["column"]) == (2, COLUMN)
     erase(accounts, place, "--approve", plan["digest"])

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_planned_batch
-from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
@@ -27,23 +26,17 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.source import mark_excluded
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.moves import SwitchRunner
-from sessionizer.spark.state.savepoints.saved_state import make_savepoint
 from sessionizer.state.commands.moves import Start, Switch
-from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.listing import complete_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, as_landed, landed
-from support.faults.killed_verbs import killed_before_each_write
-from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import carry_out
 from support.verbs.reseeded_stream import reseed
 from support.verbs.restored_stream import SAVED_AFTER, Restored
-from support.verbs.scene_verbs import approved, done_before
 
 BAD, NEXT = "clicks-00000003.json", "clicks-00000004.json"
 ROWS, PARTS = 450, 3
@@ -87,7 +80,7 @@ def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     restored = Restored.set_up(spark, tmp_path)
-    stage, home, bad = restored.stage, restored.stage.stream_home, restored.files[BAD]
+    stage, home = restored.stage, restored.stage.stream_home
     plan, everything = restored.plan("clicks-*3.json"), restored.plan()
     assert any(line.startswith("  out   clicks-*3.json (1 file): ") for line in plan.lines())
     assert plan.digest != everything.digest
@@ -110,12 +103,7 @@ def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_
     (stage.feed / f".{NEXT}").rename(stage.feed / NEXT)
     drain(spark, stage)
 
-    files = {**restored.files, BAD: ()}
-    outcome = sessionize(restored.batches(files), rules_of(stage.spec()))
-    expected = as_landed(outcome, [row for name in sorted(files) for row in files[name]])
-    found, apart = without_excluded(landed(stage))
-    assert found == expected
-    assert apart == Counter(row.value.decode("utf-8", errors="replace") for row in bad)
+    assert_as_if_it_had_never_come(restored)
     back = restored.plan()
     assert any(f"read again: lineage {rescaled} " in line for line in back.lines())
 
@@ -130,23 +118,6 @@ def assert_as_if_it_had_never_come(restored: Restored) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1_500)
-def test_a_restore_that_is_killed_leaves_the_same_out_when_it_is_typed_again(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    restored = Restored.set_up(spark, tmp_path)
-    home = restored.stage.stream_home
-    record, fatal = killed_before_each_write(
-        home, lambda: done_before(home, "restore") or restored.restore(exclude=["clicks-*3.json"])
-    )
-    assert sum("control/operations/" in write for write in fatal) >= 4, fatal
-    assert record.lineage_to == restored.stage.lineage
-    assert len(list(opened(home.lineages).iterdir())) == 2, "what was killed is gone"
-    drain(spark, restored.stage)
-    assert_as_if_it_had_never_come(restored)
-
-
-@pytest.mark.long
 def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -154,15 +125,10 @@ def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
     home = restored.stage.stream_home
     restored.restore(exclude=["clicks-*3.json"])
     first = restored.stage.lineage
-    make_savepoint(
-        spark, home, read_committed_batch(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None
-    )
-    savepoint, manifest = complete_savepoint(home.savepoints, "later", epoch_ms())
-    later = replace(restored, savepoint=savepoint, manifest=manifest)
+    restored.save("later")
     catch_up(spark, restored.stage)
-
-    assert any(line.startswith("  out   clicks-*3.json (1 file): ") for line in later.plan().lines())
-    later.restore("20261123T090000-abc123")
+    assert any(line.startswith("  out   clicks-*3.json (1 file): ") for line in restored.plan().lines())
+    restored.restore("20261123T090000-abc123")
     assert restored.stage.lineage not in {first, restored.before}
     assert read_excluded_ranges(home, restored.stage.lineage) == read_excluded_ranges(home, first)
     drain(spark, restored.stage)
@@ -181,11 +147,9 @@ def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSe
     stage.write_spec({**clicks_spec(), "source": {**clicks_spec()["source"], "path": str(other)}})
     command, start = Switch(start_at="earliest", leave_unread=True), Start.of("earliest")
     switching = SwitchRunner(spark=spark, home=home, command=command, spec=stage.spec(), start=start)
-    plan = switching.look()
     only = "        clicks-*3.json (1 file) is excluded in the old source only, because positions in the new one differ"
-    assert only in plan.decision.lines()
-    lineage = execute(approved(home, command.name, plan), switching).lineage_to
-    assert read_excluded_ranges(home, str(lineage)) == NOTHING_EXCLUDED
+    assert only in switching.look().decision.lines()
+    assert read_excluded_ranges(home, str(carry_out(switching).lineage_to)) == NOTHING_EXCLUDED
     drain(spark, stage)
     restored.assert_exact()
 
@@ -202,10 +166,6 @@ def kafka(kafka_broker: KafkaBroker) -> Callable[[str], Brought]:
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path) -> Callable[[str], Brought]:
     return lambda name: brought_to_delta(spark, tmp_path / name)
-
-
-def stream_of(source: dict[str, Any], root: Path) -> Stage:
-    return Stage.begun(root, {**clicks_spec(), "source": source})
 
 
 def end_of(stage: Stage) -> Any:
@@ -237,7 +197,8 @@ def test_a_range_of_records_or_versions_is_left_out_as_if_it_had_never_come(
     sources: Callable[[str], Brought] = request.getfixturevalue(kind.partition(" ")[0])
     name = f"left-out-{kind.replace(' ', '-')}"  # one broker has the topics of all cases
     (source, bring), (other, bring_other) = sources(f"{name}-moved"), sources(f"{name}-steady")
-    moved, steady = stream_of(source, tmp_path / "moved"), stream_of(other, tmp_path / "steady")
+    places = {"moved": source, "steady": other}
+    moved, steady = (Stage.begun(tmp_path / name, {**clicks_spec(), "source": given}) for name, given in places.items())
     rows, size = known_rows(ROWS), ROWS // PARTS
     first, bad, last = (rows[part * size : (part + 1) * size] for part in range(PARTS))
     for stage, bring_to in ((moved, bring), (steady, bring_other)):

@@ -22,12 +22,13 @@ from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.spec_folder import SpecFile
+from support.places import known
 from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage
+from support.verbs.begun_restore import approved
 from support.verbs.restored_stream import Restored
-from support.verbs.scene_verbs import approved
 
 MORE = "more-"
 LEAST_CONTINUED = 5
@@ -78,8 +79,7 @@ def drain_and_compare(spark: SparkSession, stage: Stage, release: Path, wanted: 
 
 def revision_of(stage: Stage) -> str:
     assert stage.lineage
-    kept = CHECKPOINT_FILE.of(stage.stream_home, stage.lineage).require()
-    assert kept
+    kept = known(CHECKPOINT_FILE.of(stage.stream_home, stage.lineage).require())
     return kept.revision
 
 
@@ -90,7 +90,7 @@ def upgrade(spark: SparkSession, stage: Stage) -> None:
     plan, is_of_now = found.look(), revision_of(stage) == REVISION
     judged = {(each.name, each.verdict) for each in plan.decision.differences}
     assert ((RELEASE, Verdict.IN_PLACE) if is_of_now else (STATE, Verdict.MIGRATE)) in judged
-    assert execute(approved(home, Upgrade.name, plan), found).outcome is Ending.DONE
+    assert execute(approved(found), found).outcome is Ending.DONE
 
 
 @pytest.mark.parametrize("release", FOLDERS, ids=lambda folder: folder.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,15 +18,14 @@ from sessionizer.errors import UnknownSavepoint
 from sessionizer.lineage.kept_spec import SPEC_FILE, read_applied
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.stream_spec.effect import Verdict
 from support.histories.model_stream import HISTORIES, play
 from support.histories.real_stream import RealStream
 from support.histories.typed_stream import USERS
-from support.places import opened
+from support.places import known, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -42,6 +42,29 @@ def stream(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def read(stream: RealStream, files: int) -> None:
     stream.feed(files)
     stream.run()
+
+
+def rules_with_gap(stream: RealStream, gap: str = "50 seconds") -> dict[str, Any]:
+    return {**stream.document()["rules"], "gap_timeout": gap}
+
+
+def assert_divided(stream: RealStream) -> None:
+    """The active lineage has the changed division and the migration."""
+    committed = read_committed_batch(stream.home)
+    assert stream.stage.lineage == committed.lineage
+    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
+    assert [each.id for each in read_applied(stream.home, committed.lineage)] == ["own-keys"]
+    assert committed.spec["rules"]["gap_timeout"] == "50 seconds"
+
+
+def origin_of_active(stream: RealStream) -> Origin:
+    return known(ORIGIN_FILE.of(stream.home, str(stream.stage.lineage)).require())
+
+
+def roll_back_to(stream: RealStream, lineage: str | None) -> None:
+    read(stream, 1)
+    stream.rollback()
+    assert stream.stage.lineage == lineage
 
 
 @pytest.mark.long
@@ -95,38 +118,27 @@ def test_fix_and_replay_goes_back_with_the_corrected_file_in_other_groups(
     stream.rescale()
     read(stream, 1)
     left, rows = stream.stage.lineage, stream.session_ids()
-    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
-    fixed = {"rules": rules, "migrations": [SPLIT]}
+    fixed: dict[str, Any] = {"rules": rules_with_gap(stream), "migrations": [SPLIT]}
     command = Restore(canary=0, with_file=True, key_groups=5, partitions=3)
     stream.restoring = command
     stream.stage.write_spec({**stream.document(), **fixed})
-    plan = stream.plan_of("monday").decision
-    verdicts = {each.name: each.verdict for each in plan.differences}
-    assert verdicts == {
-        "migrations": Verdict.MIGRATE,
-        "key_groups": Verdict.MIGRATE,
-        "partitions": Verdict.MIGRATE,
-        "rules.gap_timeout": Verdict.IN_PLACE,
-    }
+    verdicts = {each.name: each.verdict for each in stream.plan_of("monday").decision.differences}
+    anew = dict.fromkeys(("migrations", "key_groups", "partitions"), Verdict.MIGRATE)
+    assert verdicts == {**anew, "rules.gap_timeout": Verdict.IN_PLACE}
     record = stream.restore("monday", command, **fixed)
-    committed = read_committed_batch(stream.home)
-    assert (record.lineage_to, record.lineage_from) == (committed.lineage, left)
+    assert (record.lineage_to, record.lineage_from) == (stream.stage.lineage, left)
     assert (record.outcome, read_desired(stream.home).state) == (Ending.DONE, DesiredState.RUNNING)
     assert record.days
-    origin = ORIGIN_FILE.of(stream.home, committed.lineage).require()
-    assert origin is not None
+    origin = origin_of_active(stream)
     assert (origin.verb, origin.before, origin.savepoint) == ("restore", left, "monday")
-    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
-    assert [each.id for each in read_applied(stream.home, committed.lineage)] == ["own-keys"]
-    assert committed.spec["rules"]["gap_timeout"] == "50 seconds"
-    read(stream, 1)
-    stream.rollback()
-    assert (stream.stage.lineage, stream.session_ids()) == (left, rows)
+    assert_divided(stream)
+    roll_back_to(stream, left)
+    assert stream.session_ids() == rows
     if killed:
         with stream.killed_at(9 if native else 19):
             stream.restore("monday", command, **fixed)
         assert pending_operation(stream.home) is not None
-        stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+        stream.stage.write_spec({**stream.document(), "rules": rules_with_gap(stream, "45 seconds")})
         stream.resume_restore("monday")
         assert stream.document()["rules"]["gap_timeout"] == "50 seconds", "the approved file, not the one of now"
     stream.end()
@@ -136,18 +148,12 @@ def test_fix_and_replay_goes_back_with_the_corrected_file_in_other_groups(
 def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStream) -> None:
     read(stream, 2)
     before = stream.stage.lineage
-    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
-    record = stream.upgrade(rules=rules, migrations=[SPLIT], key_groups=5, partitions=3)
-    assert record is not None
-    committed = read_committed_batch(stream.home)
-    assert (record.lineage_from, record.lineage_to) == (before, committed.lineage)
-    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
-    spec = SPEC_FILE.of(stream.home, committed.lineage).require()
-    assert spec is not None
+    record = known(stream.upgrade(rules=rules_with_gap(stream), migrations=[SPLIT], key_groups=5, partitions=3))
+    assert (record.lineage_from, record.lineage_to) == (before, stream.stage.lineage)
+    assert_divided(stream)
+    spec = known(SPEC_FILE.of(stream.home, str(stream.stage.lineage)).require())
     assert spec.rescaled_over == 2, "the number in the file, so that a later edit of it is seen"
-    read(stream, 1)
-    stream.rollback()
-    assert stream.stage.lineage == before
+    roll_back_to(stream, before)
     stream.end()
 
 
@@ -156,39 +162,32 @@ def test_an_upgrade_reads_again_what_the_driver_read_while_the_new_lineage_was_m
     stream: RealStream, killed: bool
 ) -> None:
     read(stream, 2)
-    left, rows = stream.stage.lineage, stream.session_ids()
-    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
-    changes: dict[str, Any] = {"rules": rules, "migrations": [SPLIT], "key_groups": 5, "partitions": 3, "replay": True}
+    left, rows, fixed = stream.stage.lineage, stream.session_ids(), rules_with_gap(stream)
+    changes: dict[str, Any] = {"rules": fixed, "migrations": [SPLIT], "key_groups": 5, "partitions": 3, "replay": True}
     if killed:
         with stream.killed_at(19):
             stream.upgrade(**changes)
-        pending = pending_operation(stream.home)
-        assert pending is not None
+        pending = known(pending_operation(stream.home))
         assert pending.is_past_return
-        stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+        edited = {**stream.document(), "rules": rules_with_gap(stream, "45 seconds")}
+        stream.stage.write_spec(edited)
         (made,) = opened(stream.home.savepoints).iterdir()
         away = made.rename(stream.stage.root / "away")
         with pytest.raises(UnknownSavepoint):
             stream.resume_upgrade()
-        stream.stage.write_spec({**stream.document(), "rules": {**rules, "gap_timeout": "45 seconds"}})
+        stream.stage.write_spec(edited)
         away.rename(made)
         stream.resume_upgrade()
         assert stream.document()["rules"]["gap_timeout"] == "50 seconds", "the approved file, not the one of now"
     else:
-        record = stream.upgrade(**changes)
-        assert record is not None
+        record = known(stream.upgrade(**changes))
         assert (record.outcome, record.lineage_from) == (Ending.DONE, left)
         assert record.days, "rows of the file that was read meanwhile are deleted"
-    committed = read_committed_batch(stream.home)
-    origin = ORIGIN_FILE.of(stream.home, committed.lineage).require()
-    assert origin is not None
+    origin = origin_of_active(stream)
     assert (origin.verb, origin.before, origin.parent) == ("upgrade", left, left)
-    assert Division.read(committed.spec, committed.settings) == Division(5, 3)
-    assert [each.id for each in read_applied(stream.home, committed.lineage)] == ["own-keys"]
+    assert_divided(stream)
     assert stream.session_ids() == rows
-    read(stream, 1)
-    stream.rollback()
-    assert stream.stage.lineage == left
+    roll_back_to(stream, left)
     stream.end()
 
 
@@ -204,8 +203,7 @@ def test_nothing_brings_erased_users_back(stream: RealStream) -> None:
     assert stream.upgrade(new_lineage=True) is not None
     stream.save("tuesday", native=True)
     stream.restore("mondaye")
-    rules = {**stream.document()["rules"], "gap_timeout": "50 seconds"}
-    assert stream.upgrade(rules=rules, migrations=[SPLIT], key_groups=5, partitions=3) is not None
+    assert stream.upgrade(rules=rules_with_gap(stream), migrations=[SPLIT], key_groups=5, partitions=3) is not None
     read(stream, 1)
     stream.erase("u2")
     stream.rescale()
@@ -248,27 +246,15 @@ def test_any_order_of_commands(stream: RealStream, seed: int) -> None:
     read(stream, 2)
     stream.save()
     for _ in range(14):
-        command = chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
-        done[command.__name__] += 1
+        (command,) = chance.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])
+        done[command] += 1
         with stream.killed_at(chance.choice([999, 999, chance.randint(1, 14)])), stream.maybe_refused():
-            command(stream, chance)
+            COMMANDS[command][1](stream, chance)
         if (pending := pending_operation(stream.home)) is not None:
             killed[pending.verb] += 1
             finish(stream, pending)
     stream.end()
     logging.getLogger(__name__).warning("seed %d: %s, killed: %s", seed, dict(done), dict(killed))
-
-
-def read_files(stream: RealStream, chance: random.Random) -> None:
-    read(stream, chance.randint(1, 2))
-
-
-def save(stream: RealStream, chance: random.Random) -> None:
-    stream.save(native=chance.random() < 0.5)
-
-
-def restore(stream: RealStream, chance: random.Random) -> None:
-    stream.restore(chance.choice(stream.saved))
 
 
 def fix_and_replay(stream: RealStream, chance: random.Random) -> None:
@@ -277,18 +263,12 @@ def fix_and_replay(stream: RealStream, chance: random.Random) -> None:
     stream.restore(chance.choice(stream.saved), command, **edit(stream, chance))
 
 
-def crash(stream: RealStream, chance: random.Random) -> None:
-    stream.crash(chance.randint(0, 2))
-
-
 def edit(stream: RealStream, chance: random.Random) -> dict[str, Any]:
     """Draw a change of the file: another gap, or a migration that gives each open event its own key again."""
-    document = stream.document()
     if chance.random() < 0.5:
-        gap = chance.choice(["40 seconds", "50 seconds", "55 seconds"])
-        return {"rules": {**document["rules"], "gap_timeout": gap}}
+        return {"rules": rules_with_gap(stream, chance.choice(["40 seconds", "50 seconds", "55 seconds"]))}
     migration = {"id": f"m{chance.randrange(10**6)}", "key": "concat(key, '')"}
-    return {"migrations": [*document.get("migrations", []), migration]}
+    return {"migrations": [*stream.document().get("migrations", []), migration]}
 
 
 def change_file(stream: RealStream, chance: random.Random) -> None:
@@ -304,33 +284,31 @@ def install_release(stream: RealStream, chance: random.Random) -> None:
     stream.upgrade(new_lineage=chance.random() < 0.5, **changes)
 
 
-def rollback(stream: RealStream, _: random.Random) -> None:
-    stream.rollback()
-
-
-def rescale(stream: RealStream, _: random.Random) -> None:
-    stream.rescale()
-
-
 def erase(stream: RealStream, chance: random.Random) -> None:
     left = sorted({f"u{number}" for number in range(1, USERS)} - stream.erased)
     if left:
         stream.erase(chance.choice(left))
 
 
-def compact(stream: RealStream, _: random.Random) -> None:
-    stream.compact()
-
-
 def edit_after_plan(stream: RealStream, chance: random.Random) -> None:
-    planned = {"rules": {**stream.document()["rules"], "gap_timeout": "35 seconds"}}
-    stream.edit_after_plan(planned, edit(stream, chance))
+    stream.edit_after_plan({"rules": rules_with_gap(stream, "35 seconds")}, edit(stream, chance))
 
 
-COMMANDS = {
-    read_files: 3, save: 2, restore: 2, fix_and_replay: 2, crash: 2, change_file: 2, install_release: 2,
-    edit_after_plan: 1, rollback: 2, rescale: 2, compact: 2, erase: 1,
-}  # fmt: skip
+COMMANDS: dict[str, tuple[int, Callable[[RealStream, random.Random], object]]] = {
+    "read": (3, lambda stream, chance: read(stream, chance.randint(1, 2))),
+    "save": (2, lambda stream, chance: stream.save(native=chance.random() < 0.5)),
+    "restore": (2, lambda stream, chance: stream.restore(chance.choice(stream.saved))),
+    "fix_and_replay": (2, fix_and_replay),
+    "crash": (2, lambda stream, chance: stream.crash(chance.randint(0, 2))),
+    "change_file": (2, change_file),
+    "install_release": (2, install_release),
+    "edit_after_plan": (1, edit_after_plan),
+    "rollback": (2, lambda stream, _: stream.rollback()),
+    "rescale": (2, lambda stream, _: stream.rescale()),
+    "compact": (2, lambda stream, _: stream.compact()),
+    "erase": (1, erase),
+}
+"""Each with its weight."""
 
 
 def finish(stream: RealStream, pending: OperationRecord) -> None:

@@ -9,16 +9,12 @@ from pyspark.sql import SparkSession
 
 from sessionizer.control.records.erasure_record import SECRET
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
-from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.home.data_files import list_names
 from sessionizer.lineage.canary.canary_record import read_canary
-from support.expected.landed import landed
 from support.faults.killed_verbs import killed_before_each_write, overtaken_at_each_look
-from support.places import opened
+from support.places import known
 from support.processes.driver_process import TypedCommand
-from support.processes.in_process import catch_up, drain
-from support.streams.click_files import write_click_files
-from support.streams.stage import Stage, clicks_spec
 from support.verbs.scene_verbs import VERBS, Scene, Verb
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
@@ -83,96 +79,62 @@ def test_overtaken_at_any_look_at_its_lease_a_verb_writes_nothing(verb: Verb, pr
     assert_as_the_steady_one(slow, steady)
 
 
-FROZEN_S = 5
 KILLED_AT = (
-    "starting Spark",
-    "savepoint: apply-",
-    "new lineage: made",
-    "new lineage: seeded",
-    "new lineage: activated",
-)
+    "starting Spark", "savepoint: apply-", "new lineage: made", "new lineage: seeded", "new lineage: activated",
+)  # fmt: skip
 ON_CANARY = ("--new-lineage", "--roll-back-if-failed", "--canary", "2")
-HALF, FILES = 2, 4
 
 
-APPLY = ("apply",)
+def start(scene: Scene, digest: str, *more: str) -> TypedCommand:
+    return TypedCommand.start(scene.stage, ("apply",), *ON_CANARY, "--approve", digest, *more)
 
 
-def digest_of(stage: Stage, *options: str) -> str:
-    digest: str = TypedCommand.answer(stage, APPLY, *options)["digest"]
-    return digest
+def digest_of(scene: Scene) -> str:
+    return str(TypedCommand.answer(scene.stage, ("apply",), *ON_CANARY)["digest"])
 
 
-@pytest.fixture
-def new_stage(spark: SparkSession, tmp_path: Path) -> Callable[[str], Stage]:
-    """A stopped stream that has read half of its files, and whose file says something else by now."""
-    write_click_files(tmp_path / "clicks", files=FILES)
-
-    def build(name: str) -> Stage:
-        stage = Stage.begun(tmp_path / name, clicks_spec())
-        stage.bring(sorted((tmp_path / "clicks").iterdir())[:HALF])
-        catch_up(spark, stage)
-        write_desired(stage.stream_home, DesiredState.STOPPED, by="ann", why="at night")
-        stage.write_spec(clicks_spec(gap_timeout="5 seconds"))
-        return stage
-
-    return build
+IN_PROGRAMS = pytest.mark.parametrize("verb", ["apply_in_a_new_lineage"], indirect=True)
 
 
-def assert_as_the_steady_one_of_killed_programs(spark: SparkSession, stage: Stage, steady: Stage, clicks: Path) -> None:
-    """The stream ends as one through the same verb that nobody killed."""
-    typed = TypedCommand.start(steady, APPLY, *ON_CANARY, "--approve", digest_of(steady, *ON_CANARY))
-    assert typed.end() == 0, typed.said
-    for each in (steady, stage):
-        each.bring(sorted(clicks.iterdir())[HALF:])
-        drain(spark, each)
-    assert landed(steady).sessions
-    assert landed(stage) == landed(steady)
-
-
+@IN_PROGRAMS
 def test_killed_at_each_line_that_it_says_it_is_finished_by_the_last_one(
-    spark: SparkSession, tmp_path: Path, new_stage: Callable[[str], Stage]
+    verb: Verb, prepared: Callable[[str], Scene]
 ) -> None:
-    killed, steady = new_stage("killed"), new_stage("steady")
-    home, before = killed.stream_home, killed.lineage
-    digest = digest_of(killed, *ON_CANARY)
+    killed, steady = prepared("killed"), prepared("steady")
+    home, before, digest = killed.home, killed.stage.lineage, digest_of(killed)
     for line in KILLED_AT:
-        typed = TypedCommand.start(killed, APPLY, *ON_CANARY, "--approve", digest)
+        typed = start(killed, digest)
         typed.wait_for(line)
         typed.kill()
-        activated = line.endswith("activated")
-        assert activated or killed.lineage == before, line
+        assert line.endswith("activated") or killed.stage.lineage == before, line
     for _ in range(2):  # killed at its last line it may have been over already, and it is now
-        typed = TypedCommand.start(killed, APPLY, *ON_CANARY, "--approve", digest)
+        typed = start(killed, digest)
         assert typed.end() == 0, typed.said
     assert "has carried out" in typed.said
-    require_no_operation(home)
     assert len(read_operations(home)) == 1
-    assert len(list(opened(home.lineages).iterdir())) == 2, "what was killed is gone"
-    assert read_desired(home).state is DesiredState.STOPPED
-    canary = read_canary(home, str(killed.lineage))
-    assert canary is not None
+    assert len(list_names(home.lineages)) == 2, "what was killed is gone"
+    canary = known(read_canary(home, str(killed.stage.lineage)))
     assert (canary.terms.batches, canary.terms.goes_back, canary.before) == (2, True, before)
-    assert_as_the_steady_one_of_killed_programs(spark, killed, steady, tmp_path / "clicks")
+    verb.type(steady)
+    assert_as_the_steady_one(killed, steady)
 
 
+@IN_PROGRAMS
 def test_while_one_is_frozen_another_does_nothing_and_it_goes_on_itself(
-    spark: SparkSession, tmp_path: Path, new_stage: Callable[[str], Stage]
+    verb: Verb, prepared: Callable[[str], Scene]
 ) -> None:
-    frozen, steady = new_stage("frozen"), new_stage("steady")
-    home, before = frozen.stream_home, frozen.lineage
-    digest = digest_of(frozen, *ON_CANARY)
-    first = TypedCommand.start(frozen, APPLY, *ON_CANARY, "--approve", digest)
+    frozen, steady = prepared("frozen"), prepared("steady")
+    home, before, digest = frozen.home, frozen.stage.lineage, digest_of(frozen)
+    first = start(frozen, digest)
     first.wait_for("new lineage: seeded")
     first.process.send_signal(signal.SIGSTOP)
-    second = TypedCommand.start(frozen, APPLY, *ON_CANARY, "--approve", digest, "--wait", str(FROZEN_S))
+    second = start(frozen, digest, "--wait", "5")
     assert second.end() != 0
     assert "still runs" in second.said
-    assert frozen.lineage == before
+    assert frozen.stage.lineage == before
     assert pending_operation(home) is not None
     assert read_desired(home).state is DesiredState.MAINTENANCE
     first.process.send_signal(signal.SIGCONT)
     assert first.end() == 0, first.said
-    require_no_operation(home)
-    assert read_desired(home).state is DesiredState.STOPPED
-    assert_as_the_steady_one_of_killed_programs(spark, frozen, steady, tmp_path / "clicks")
+    verb.type(steady)
+    assert_as_the_steady_one(frozen, steady)

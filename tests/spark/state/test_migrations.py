@@ -41,8 +41,8 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import approved
 from support.verbs.reseeded_stream import SEED_BATCH
-from support.verbs.scene_verbs import approved
 from support.verbs.scripted_runner import Killed
 
 START_MS = 1_750_000_000_000
@@ -191,18 +191,11 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     stage.write_spec(new_spec())
     command, spec = Apply(), stage.spec()
     runner = ApplyRunner(spark=spark, home=home, command=command, spec=spec, savepoints=home.savepoints)
-    plan = runner.look()
-    assert [line.partition(" ")[0] for line in plan.decision.migrations] == [
-        "users-instead-of-devices",
-        "kind-from-type",
-        "cents",
-    ]
-    scratch = MigratedEvents(
-        spark, home, read_committed_batch(home), tuple(stage.spec().migrations), home.seeds / "preview"
-    )
-    preview = preview_migrations(scratch)
-    divided = divide_counted(spark, scratch)
-    operation = approved(home, command.name, plan)
+
+    assert [line.partition(" ")[0] for line in runner.look().decision.migrations] == IDS
+    scratch = MigratedEvents(spark, home, read_committed_batch(home), tuple(spec.migrations), home.seeds / "preview")
+    preview, divided = preview_migrations(scratch), divide_counted(spark, scratch)
+    operation = approved(runner)
 
     def die(step: str) -> None:
         if step == f"new lineage: {LineageStep.ACTIVATED}":

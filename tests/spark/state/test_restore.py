@@ -14,11 +14,8 @@ from pyspark.sql import SparkSession
 
 from sessionizer.control.records.operation_record import (
     Ending,
-    OperationRecord,
-    OperationStage,
     read_operations,
     require_no_operation,
-    write_unless_abandoned,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import OperationPending, StateBehindTables, StreamChanged, UnusableSavepoint
@@ -28,27 +25,23 @@ from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
 from sessionizer.spark.ingest.punctuation import change_timeouts, read_announced_timeouts
 from sessionizer.spark.state.commands import runner
-from sessionizer.spark.state.commands.restores import SparkFacts
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.saved_state import make_savepoint
-from sessionizer.state.commands.restores import Restore
-from sessionizer.state.commands.return_plans import plan_restore, saved_path
+from sessionizer.state.commands.return_plans import saved_path
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of, path_to, remove_abandoned
 from sessionizer.state.restores.row_changes import StreamedTable
-from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import write_manifest
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.schedule import judge_stream
 from sessionizer.state.savepoints.verification import digest_files, require_undamaged
-from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import assert_landed, batches_of, landed
-from support.places import opened
-from support.processes.driver_process import DriverProcess
+from support.expected.landed import landed
+from support.places import known, opened
+from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
-from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.stores.control_fixtures import HDFS, HOME
 from support.verbs.begun_restore import begun_restore, write_operation
-from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
+from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored, save
 from support.verbs.scripted_runner import Killed
 
 
@@ -59,17 +52,14 @@ def restored(spark: SparkSession, tmp_path: Path) -> Restored:
 
 @pytest.mark.long
 def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(restored: Restored) -> None:
-    stage, tables = restored.stage, landed(restored.stage)
-    plan = plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
+    stage, tables, plan = restored.stage, landed(restored.stage), restored.plan()
     assert plan.leaves == restored.before
     assert plan.newest_batch >= FILES - 1
     assert plan.replay.items == FILES - SAVED_AFTER - 1
     assert not plan.replay.missing
     assert {table.table for table in plan.tables if table.rows} >= {"sessions", "quarantine"}
     (stage.feed / max(restored.files)).unlink()
-    drop_files = plan_restore(
-        stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore()
-    )
+    drop_files = restored.plan()
     assert drop_files.replay.missing
     assert drop_files.digest == plan.digest
     assert landed(stage) == tables
@@ -79,7 +69,7 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     content[len(content) // 2] ^= 1
     opened(hurt).write_bytes(bytes(content))
     with pytest.raises(UnusableSavepoint, match="is changed"):
-        plan_restore(stage.stream_home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
+        restored.plan()
 
 
 def test_a_home_from_before_a_restore_is_refused_and_another_restore_brings_the_deleted_rows_back(
@@ -87,8 +77,7 @@ def test_a_home_from_before_a_restore_is_refused_and_another_restore_brings_the_
 ) -> None:
     """The restore deleted rows of the lineage that goes on, and its own lineage wrote none."""
     spark, home, tables = restored.spark, restored.stage.stream_home, "tables"
-    newest = SavepointRequest(home.savepoints, "tests", "newest")
-    make_savepoint(spark, home, read_committed_batch(home), newest, lambda _: None)
+    save(spark, restored.stage, "newest")
     before = landed(restored.stage)
     shutil.copytree(opened(home.root), tmp_path / "older", ignore=shutil.ignore_patterns(tables))
     forgotten = restored.restore(mint_id(epoch_ms()))
@@ -98,10 +87,9 @@ def test_a_home_from_before_a_restore_is_refused_and_another_restore_brings_the_
             shutil.rmtree(part)
     shutil.copytree(tmp_path / "older", opened(home.root), dirs_exist_ok=True)
     assert restored.stage.lineage == restored.before
-    with DriverProcess.start(restored.stage, "old-home", "caught-up") as driver:
-        assert driver.wait() == StateBehindTables.exit_code
-        assert forgotten.id in driver.said
-    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "newest", epoch_ms())
+    said = run_to_end(restored.stage, "old-home", "caught-up", code=StateBehindTables.exit_code)
+    assert forgotten.id in said
+    restored.choose("newest")
     restored.restore(mint_id(epoch_ms()))
     assert landed(restored.stage) == before
     drain(spark, restored.stage)
@@ -151,56 +139,42 @@ def test_the_new_lineage_is_made_before_the_stop_and_again_if_another_command_wa
 
 
 @pytest.mark.long
-def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: SparkSession, tmp_path: Path) -> None:
-    restored = Restored.set_up(spark, tmp_path, native=True)
-    home = restored.stage.stream_home
-    plan = plan_restore(home, restored.savepoint, restored.manifest, SparkFacts(spark), Restore())
-    assert plan.sessions is None
-    assert "not counted" in "\n".join(plan.lines())
-    assert plan.replay.items == FILES - SAVED_AFTER - 1
-    assert restored.restore().outcome is Ending.DONE
-    assert not opened(home.unpacked / "middle").exists()
-    require_undamaged(restored.savepoint, restored.manifest)
-    drain(spark, restored.stage)
-    restored.assert_exact()
-    versions = {**restored.manifest.fingerprint.versions, "spark": "3.5.9"}
-    other = replace(restored.manifest, fingerprint=replace(restored.manifest.fingerprint, versions=versions))
-    with pytest.raises(UnusableSavepoint, match=r"of Spark 3\.5\.9"):
-        plan_restore(home, restored.savepoint, other, SparkFacts(spark), Restore())
-
-
-@pytest.mark.long
-def test_a_savepoint_without_logs_is_gone_back_to_by_its_rows(restored: Restored) -> None:
-    """So are those of earlier releases, and those whose blobs are of another revision."""
-    remove_tree(restored.savepoint.part(GROUP_LOGS))
-    files = tuple(digest_files(restored.savepoint).files)
-    write_manifest(restored.savepoint, replace(restored.manifest, files=files))
-    folder = restored.stage.stream_home.savepoints
-    restored.savepoint, restored.manifest = complete_savepoint(folder, restored.savepoint.id, epoch_ms())
-    assert restored.restore().outcome is Ending.DONE
-    drain(restored.spark, restored.stage)
-    restored.assert_exact()
-
-
-@pytest.mark.long
-@AND_ON_HDFS_IN_THE_LONG_RUN
+@pytest.mark.parametrize(
+    ("data", "kind"), [(HOME, "whole"), (HDFS, "whole"), (HOME, "native"), (HOME, "without logs")], indirect=["data"]
+)
 def test_the_stream_goes_on_from_there_and_ends_as_it_must(
-    spark: SparkSession, tmp_path: Path, data: str | None
+    spark: SparkSession, tmp_path: Path, data: str | None, kind: str
 ) -> None:
-    restored = Restored.set_up(spark, tmp_path, data)
-    record = restored.restore()
-    home, lineage = restored.stage.stream_home, restored.stage.lineage
+    """A savepoint without logs, as earlier releases made them, is restored by its rows, a native one by its files."""
+    restored = Restored.set_up(spark, tmp_path, data, native=kind == "native")
+    home = restored.stage.stream_home
+    if kind == "without logs":
+        remove_tree(restored.savepoint.part(GROUP_LOGS))
+        write_manifest(
+            restored.savepoint, replace(restored.manifest, files=tuple(digest_files(restored.savepoint).files))
+        )
+        restored.choose("middle")
+    plan = restored.plan()
+    assert [plan.sessions is None, "not counted" in "\n".join(plan.lines())] == [kind == "native"] * 2
+    assert plan.replay.items == FILES - SAVED_AFTER - 1
+    record, lineage = restored.restore(), restored.stage.lineage
     assert lineage
     assert lineage == record.lineage_to != restored.before
-    origin = ORIGIN_FILE.of(home, lineage).require()
-    assert origin is not None
+    assert not opened(home.unpacked / "middle").exists()
+    require_undamaged(restored.savepoint, restored.manifest)
+    origin = known(ORIGIN_FILE.of(home, lineage).require())
     assert (origin.verb, origin.parent, origin.savepoint) == ("restore", restored.before, "middle")
     assert (record.outcome, read_desired(home).state) == (Ending.DONE, DesiredState.RUNNING)
     assert record.days
-    plan = plan_restore(home, restored.savepoint, restored.manifest, SparkFacts(restored.spark), Restore())
-    assert not any(table.rows for table in plan.tables)
+    assert not any(table.rows for table in restored.plan().tables)
     drain(restored.spark, restored.stage)
     restored.assert_exact()
+    if kind == "native":
+        versions = {**restored.manifest.fingerprint.versions, "spark": "3.5.9"}
+        fingerprint = replace(restored.manifest.fingerprint, versions=versions)
+        restored.manifest = replace(restored.manifest, fingerprint=fingerprint)
+        with pytest.raises(UnusableSavepoint, match=r"of Spark 3\.5\.9"):
+            restored.plan()
 
 
 @pytest.mark.long
@@ -208,53 +182,10 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     home = restored.stage.stream_home
     change_timeouts(home.punctuations(restored.before), {"web": 60_000, "shop": 5_000})
     catch_up(restored.spark, restored.stage)
-    make_savepoint(
-        restored.spark,
-        home,
-        read_committed_batch(home),
-        SavepointRequest(home.savepoints, "tests", "with_timeouts"),
-        lambda _: None,
-    )
-    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "with_timeouts", epoch_ms())
-    lineage = restored.restore().lineage_to
-    assert lineage
+    restored.save("with_timeouts")
+    lineage = str(restored.restore().lineage_to)
     # else a client that the table of timeouts has lost meanwhile would keep its own for ever
     assert read_announced_timeouts(home.lineage(lineage).announced_timeouts) == {"web": 60_000, "shop": 5_000}
-
-
-def kill_after(reached: OperationStage, restored: Restored, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a restore die as soon as its record says that it is so far."""
-
-    def die(home: object, record: OperationRecord) -> None:
-        write_unless_abandoned(restored.stage.stream_home, record)
-        if record.step is reached:
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("sessionizer.control.operation.write_unless_abandoned", die)
-        with pytest.raises(Killed):
-            restored.restore()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("reached", [OperationStage.STOPPED, OperationStage.SEEDED, OperationStage.TAKEN_BACK])
-def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
-    restored: Restored, reached: OperationStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_after(reached, restored, monkeypatch)
-    home = restored.stage.stream_home
-    assert restored.stage.lineage == restored.before
-    with pytest.raises(OperationPending):
-        require_no_operation(home)
-    asked = SavepointRequest(home.savepoints, "tests", "between")
-    with pytest.raises(OperationPending):  # the tables may be without rows of its batch
-        make_native_savepoint(home, read_committed_batch(home), asked, lambda _: None)
-    assert not judge_stream(home, 1, epoch_ms(), native=True).due
-    record = restored.restore()
-    assert [each.id for each in read_operations(home)] == [record.id]
-    require_no_operation(home)
-    drain(restored.spark, restored.stage)
-    restored.assert_exact()
 
 
 def test_a_savepoint_that_a_restore_overtook_is_not_completed(restored: Restored) -> None:
@@ -270,7 +201,7 @@ def test_a_savepoint_that_a_restore_overtook_is_not_completed(restored: Restored
         make_savepoint(restored.spark, home, read_committed_batch(home), asked, restore_meanwhile)
     assert (caught.value.was, caught.value.now) == (restored.before, restored.stage.lineage)
     with pytest.raises(UnusableSavepoint):
-        complete_savepoint(home.savepoints, "overtaken", epoch_ms())
+        restored.choose("overtaken")
     drain(restored.spark, restored.stage)
     restored.assert_exact()
 
@@ -280,36 +211,33 @@ def test_a_savepoint_of_a_lineage_that_the_home_does_not_know_keeps_its_rows(
     restored: Restored, tmp_path: Path
 ) -> None:
     """The records are put back from a backup of before the lineage began. Then its path is only in the savepoint."""
-    home, spark = restored.stage.stream_home, restored.spark
-    backup = tmp_path / "backup"
+    home, spark, backup = restored.stage.stream_home, restored.spark, tmp_path / "backup"
     shutil.copytree(opened(home.control), backup)
     second = restored.restore().lineage_to
-    assert second
     catch_up(spark, restored.stage)
-    then = restored.batches(restored.files)
-    made = make_savepoint(
-        spark, home, read_committed_batch(home), SavepointRequest(home.savepoints, "tests", "of_second"), lambda _: None
-    )
+    restored.save("of_second")
+    made = restored.manifest
     assert [segment.lineage for segment in made.path] == [restored.before, second]
     shutil.rmtree(opened(home.control))
     shutil.copytree(backup, opened(home.control))
-    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "of_second", epoch_ms())
     with pytest.raises(UnusableSavepoint):
         saved_path(replace(made, path=()), origins_of(home))
-    third = restored.restore("20261123T090000-abc123").lineage_to
-    assert third
+    third = str(restored.restore("20261123T090000-abc123").lineage_to)
     assert path_to(third, None, origins_of(home))[:-1] == made.path
     drain(spark, restored.stage)
-    files = restored.files
-    since = batches_of(CheckpointLog(restored.stage.checkpoint).committed()[1:], files)
-    assert_landed(restored.stage, [*then, *since], [row for name in sorted(files) for row in files[name]])
+    restored.assert_exact()
+
+
+def fail(*_: object) -> None:
+    raise OSError("source away")
 
 
 @pytest.mark.long
-def test_killed_between_two_tables_the_second_run_takes_the_rest(
+def test_killed_between_two_tables_nothing_is_abandoned_and_the_second_run_deletes_the_rest(
     restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[str] = []
+    """What else a kill leaves: `test_killed_verbs.py`."""
+    taken, home = list[str](), restored.stage.stream_home
 
     def die_after_one(spark: SparkSession, table: StreamedTable, *rest: Any) -> None:
         if taken:
@@ -317,34 +245,26 @@ def test_killed_between_two_tables_the_second_run_takes_the_rest(
         taken.append(table.name)
         delete_rows(spark, table, *rest)
 
-    monkeypatch.setattr("sessionizer.spark.state.restores.table_rows.delete_rows", die_after_one)
-    with pytest.raises(Killed):
-        restored.restore()
-    monkeypatch.undo()
-    assert taken == ["sessions"]
-    record = restored.restore()
-    assert record.counts.startswith("sessions ")
-    assert not record.counts.startswith("sessions 0")  # what the first run counted
-    drain(restored.spark, restored.stage)
-    restored.assert_exact()
-
-
-@pytest.mark.long
-def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        message = "source away"
-        raise OSError(message)
-
-    kill_after(OperationStage.TAKEN_BACK, restored, monkeypatch)
-    monkeypatch.setattr(runner, "examine", fail)
-    with pytest.raises(OSError, match="source away"):
-        restored.restore()
-    monkeypatch.undo()
-    home = restored.stage.stream_home
+    with monkeypatch.context() as patched:
+        patched.setattr("sessionizer.spark.state.restores.table_rows.delete_rows", die_after_one)
+        with pytest.raises(Killed):
+            restored.restore()
+    assert (taken, restored.stage.lineage) == (["sessions"], restored.before)
+    with pytest.raises(OperationPending):  # the tables may be without rows of its batch
+        save(restored.spark, restored.stage, "between", native=True)
+    assert not judge_stream(home, 1, epoch_ms(), native=True).due
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "examine", fail)
+        with pytest.raises(OSError, match="source away"):
+            restored.restore()
     assert read_desired(home).state is DesiredState.MAINTENANCE
     with pytest.raises(OperationPending):
         require_no_operation(home)
-    assert restored.restore().outcome is Ending.DONE
+    record = restored.restore()
+    assert record.outcome is Ending.DONE
+    assert record.counts.startswith("sessions ")
+    assert not record.counts.startswith("sessions 0")  # what the first run counted
+    assert [each.id for each in read_operations(home)] == [record.id]
     drain(restored.spark, restored.stage)
     restored.assert_exact()
 
@@ -357,10 +277,6 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
 def test_what_fails_before_the_stop_is_no_operation_and_what_fails_after_it_is_one(
     restored: Restored, monkeypatch: pytest.MonkeyPatch, fails: str, endings: list[Ending | None]
 ) -> None:
-    def fail(*_: object) -> None:
-        message = "source away"
-        raise OSError(message)
-
     tables = landed(restored.stage)
     monkeypatch.setattr(runner, fails, fail)
     with pytest.raises(OSError, match="source away"):

@@ -1,56 +1,58 @@
-"""A lineage that begins with a state: killed at any step, or given a wrong one, it leaves the stream as it was."""
+"""A lineage that begins with a state, by a seed or an applied spec: killed, or wrong, it leaves the stream as it was.
+
+With every open session, as the definition has a stream whose spec changes.
+"""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, read_begun_batch, read_last_commit, read_planned_batch
+from sessionizer.cli.state_commands.course import is_done_already
+from sessionizer.control.execution import execute
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.core.definition.rules import Clock
-from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
+from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest, plan_upgrade
+from sessionizer.errors import HalfWrittenBatch, InvalidSpec, PlanChanged, UnfaithfulState
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import list_names
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import DataPath, uri_of
-from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.batch_log import OpenSessions
-from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.canary.canary_record import read_canary
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.internals.delta_log import last_version
+from sessionizer.spark.state.commands.moves import ApplyRunner
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, pack
 from sessionizer.spark.state.open_events import FirstLog, KeptState, keep_logs
-from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.commands.upgrades import Apply
+from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
-from support.places import opened
-from support.processes.in_process import catch_up, drain
+from support.places import known
+from support.processes.in_process import catch_up, drain, read_clicks
 from support.processes.kafka_broker import KafkaBroker
 from support.streams.changing_stream import (
-    conflicts_defined,
-    conflicts_in,
-    late_defined,
-    late_in,
-    sessions_defined,
-    sessions_in,
+    assert_as_defined,
 )
-from support.streams.click_files import known_rows, write_click_files
+from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ALL_MODES, Log, examples_of, logs
+from support.verbs.begun_restore import approved
 from support.verbs.reseeded_stream import reseed, tell_reseeded
+from support.verbs.scripted_runner import Killed
 
 
 @pytest.fixture(scope="module")
 def half_read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """A stopped stream with open sessions. What is refused leaves it as it was, what is not has it go on."""
-    stage = Stage.begun(tmp_path_factory.mktemp("half-read"), clicks_spec())
-    write_click_files(stage.feed, files=3)
-    catch_up(spark, stage)
-    return stage
-
-
-def lineages(stage: Stage) -> set[str]:
-    return {folder.name for folder in opened(stage.stream_home.lineages).iterdir()}
+    return read_clicks(spark, tmp_path_factory.mktemp("half-read"), 3, rate=40)[0]
 
 
 def test_a_state_that_came_out_wrong_is_not_gone_on_with(
@@ -62,11 +64,11 @@ def test_a_state_that_came_out_wrong_is_not_gone_on_with(
 
     monkeypatch.setattr("sessionizer.spark.state.lineages.new_lineage.pack", without_one_share)
     half_read.write_spec({**clicks_spec(), "key_groups": 3})
-    before = half_read.lineage, lineages(half_read)
+    before = half_read.lineage, list_names(half_read.stream_home.lineages)
     with pytest.raises(UnfaithfulState, match=r"key group \d .* \d+ open events .* \d+"):
         reseed(spark, half_read)
     half_read.write_spec(clicks_spec())
-    assert (half_read.lineage, lineages(half_read)) == before
+    assert (half_read.lineage, list_names(half_read.stream_home.lineages)) == before
 
 
 def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
@@ -78,10 +80,10 @@ def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
         return FirstLog(whole.rows.where(whole.rows["key_group"] != row["key_group"]), whole.blobs)
 
     monkeypatch.setattr("sessionizer.spark.state.lineages.new_lineage.keep_logs", without_one_group)
-    before = half_read.lineage, lineages(half_read)
+    before = half_read.lineage, list_names(half_read.stream_home.lineages)
     with pytest.raises(UnfaithfulState, match=r"key group \d .* \d+ blobs .* 0"):
         reseed(spark, half_read)
-    assert (half_read.lineage, lineages(half_read)) == before
+    assert (half_read.lineage, list_names(half_read.stream_home.lineages)) == before
 
 
 def test_what_is_open_is_known_before_the_first_batch(spark: SparkSession, half_read: Stage) -> None:
@@ -94,8 +96,7 @@ def test_what_is_open_is_known_before_the_first_batch(spark: SparkSession, half_
     assert now.latest_due_ms is not None
     assert before.latest_due_ms is not None
     assert now.latest_due_ms <= before.latest_due_ms
-    origin = ORIGIN_FILE.of(home, lineage).require()
-    assert origin is not None
+    origin = known(ORIGIN_FILE.of(home, lineage).require())
     assert (origin.verb, origin.parent, origin.batch_id) == ("rescale", old, last)
 
 
@@ -137,21 +138,13 @@ def delta(spark: SparkSession, tmp_path: Path) -> Brought:
     return brought_to_delta(spark, tmp_path)
 
 
-def stream_of(source: dict[str, Any], root: Path) -> Stage:
-    """A stream over the source, which has not read anything yet."""
-    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-    return stage
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["kafka", "delta"])
 def test_the_source_goes_on_where_it_stood(
     spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
     source, bring = request.getfixturevalue(kind)
-    moved, steady = stream_of(source, tmp_path / "moved"), stream_of(source, tmp_path / "steady")
+    moved, steady = (Stage.begun(tmp_path / name, {**clicks_spec(), "source": source}) for name in ("moved", "steady"))
     rows = known_rows(ROWS)
     size = ROWS // PARTS
     for part in range(PARTS):
@@ -199,9 +192,89 @@ def test_a_stream_that_was_reseeded_equals_the_definition(
 ) -> None:
     log = rich_logs(mode, OF_EACH_MODE)[number]
     told = tell_reseeded(spark, log, seed=number, drivers=drivers, root=tmp_path)
-    outcome = told.outcome()
     assert len(told.editions) == drivers
-    assert not outcome.open_events, "the last batch drains"
-    assert sessions_in(told) == sessions_defined(told, outcome)
-    assert late_in(told) == late_defined(outcome)
-    assert conflicts_in(told) == conflicts_defined(outcome)
+    assert_as_defined(told)
+
+
+def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> ApplyRunner:
+    """Whatever open sessions lack is accepted."""
+    home, spec = stage.stream_home, stage.spec()
+    lacking = plan_upgrade(home, (stage.lineage or "", 0), spec, UpgradeRequest(APPLY)).unaccepted
+    command = Apply(new_lineage=anew, accept=tuple(each.name for each in lacking))
+    return ApplyRunner(spark=spark, home=home, command=command, spec=spec, savepoints=home.savepoints)
+
+
+def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
+    found, before = applying(spark, stage, anew=True), stage.lineage
+    lineage = known(execute(approved(found), found).lineage_to)
+    assert (stage.lineage, lineage_before(found.home, lineage)) == (lineage, before)
+    canary = known(read_canary(found.home, lineage))
+    assert (canary.verb, canary.before, canary.outcome) == (APPLY, before, None)
+    assert canary.baseline.life.read > 0
+    return lineage
+
+
+def rich_log(batches: int) -> Log:
+    found = examples_of(logs([Clock.EVENT_TIME], drained=True), 300)
+    return next(
+        log for log in found if len(log.batches) == batches and sum(len(batch.events) for batch in log.batches) >= 20
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("drivers", "batches"), [(2, 4), (4, 8)])
+def test_a_stream_that_goes_on_by_changed_specs_equals_the_definition(
+    spark: SparkSession, tmp_path: Path, drivers: int, batches: int
+) -> None:
+    told = tell_reseeded(spark, rich_log(batches), seed=5, drivers=drivers, root=tmp_path, go_on=apply_anew)
+    assert len(told.editions) == drivers
+    assert_as_defined(told)
+
+
+def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    mapping = clicks_spec()["mapping"]
+    mapping = {**mapping, "payload": {**mapping["payload"], "units": "cast(amount as int)"}}
+    stage, _ = read_clicks(spark, tmp_path, 1, {**clicks_spec(), "mapping": mapping})
+    home, lineage = stage.stream_home, str(stage.lineage)
+    for column, kind, said in (
+        ("units", "bigint", r"mapping\.payload\.units is '.*bigint.* table sessions"),
+        ("amount", "int", r"mapping\.payload\.amount is '.*\(int\)"),
+    ):
+        payload = {**mapping["payload"], column: f"cast(amount as {kind})"}
+        stage.write_spec({**clicks_spec(), "mapping": {**mapping, "payload": payload}})
+        with pytest.raises(InvalidSpec, match=said):
+            applying(spark, stage).look().require_possible()
+
+    stage.write_spec({**clicks_spec(gap_timeout="5 seconds"), "mapping": mapping})
+    found = applying(spark, stage)
+    begun = approved(found)
+
+    def die(step: str) -> None:
+        assert step.startswith("savepoint: apply-")
+        raise Killed
+
+    found.say = die
+    with pytest.raises(Killed):
+        execute(begun, found)
+    pending = known(pending_operation(home))
+    assert pending.step is OperationStage.STOPPED
+    done = execute(Operation(home, pending, lambda: None), applying(spark, stage))
+    assert (done.outcome, done.lineage_to, stage.lineage) == (Ending.DONE, lineage, lineage)
+    noted = known(SPEC_FILE.of(home, lineage).require())
+    assert noted.document == document_of(stage.spec())
+    assert [savepoint.id for savepoint in list_savepoints(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
+    saved = Operation(home, replace(pending, step=OperationStage.SAVED), lambda: None)
+    assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
+    assert read_canary(home, lineage) is None
+    assert not applying(spark, stage).look().is_needed
+    assert is_done_already(home, APPLY, done.digest)
+
+    stage.write_spec({**clicks_spec(), "key_groups": 6})
+    found = applying(spark, stage)
+    begun = approved(found)
+    stage.write_spec({**clicks_spec(), "key_groups": 7})
+    with pytest.raises(PlanChanged):
+        execute(begun, applying(spark, stage))
+    assert (begun.record.outcome, stage.lineage) == (Ending.ABANDONED, lineage)

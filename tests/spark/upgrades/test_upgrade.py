@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import execute
-from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.process_records import request_stop
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
@@ -40,28 +40,38 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
 from sessionizer.state.proof.result import list_kept_pages
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import assert_as_defined, assert_landed, batches_of, landed, table_rows
+from support.expected.landed import assert_as_defined, assert_path_as_defined, landed, table_rows
 from support.faults.bad_clicks import line
 from support.histories.real_stream import BesideADriver
-from support.places import REPOSITORY, opened
+from support.places import REPOSITORY, known, opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.releases.environments import CUTS_ELSEWHERE, release_with, type_with
-from support.streams.click_files import write_click_files
+from support.streams.click_files import ClickFiles, write_aside, write_click_files
 from support.streams.kafka_clicks import Brought, brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.begun_restore import run_here
-from support.verbs.scene_verbs import approved
+from support.verbs.begun_restore import approved, carry_out
+
+
+def done_by(found: ApplyRunner) -> str:
+    done = execute(approved(found), found)
+    assert done.outcome is Ending.DONE
+    return str(done.lineage_to)
 
 
 @pytest.fixture
 def stage(spark: SparkSession, tmp_path: Path) -> Stage:
     """A stream with one open session, whose lineage another line of Spark is noted to have made."""
-    stage = Stage.begun(tmp_path, clicks_spec())
+    stage = with_a_click(spark, tmp_path, clicks_spec())
+    note_made_by(stage, SPARK, "4.1.9")
+    return stage
+
+
+def with_a_click(spark: SparkSession, root: Path, spec: dict[str, Any]) -> Stage:
+    stage = Stage.begun(root, spec)
     (stage.feed / "0.json").write_bytes(line(0))
     catch_up(spark, stage)
-    note_made_by(stage, SPARK, "4.1.9")
     return stage
 
 
@@ -71,9 +81,9 @@ def note_made_by(stage: Stage, program: str, version: str) -> None:
     write_fingerprint(stage.stream_home, stage.lineage, replace(born, versions={**born.versions, program: version}))
 
 
-def upgrading(spark: SparkSession, stage: Stage, *accepted: str) -> ApplyRunner:
-    home, command = stage.stream_home, Upgrade(accept=accepted)
-    return ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
+def upgrading(spark: SparkSession, stage: Stage, command: Upgrade | None = None) -> ApplyRunner:
+    home, spec = stage.stream_home, stage.spec()
+    return ApplyRunner(spark=spark, home=home, command=command or Upgrade(), spec=spec, savepoints=home.savepoints)
 
 
 @pytest.mark.parametrize(("sql", "is_same"), [("upper((user_id))", True), ("lower(user_id)", False)])
@@ -81,30 +91,25 @@ def test_spark_finds_an_expression_that_is_only_written_otherwise(
     spark: SparkSession, tmp_path: Path, sql: str, is_same: bool
 ) -> None:
     mapping = clicks_spec()["mapping"]
-    stage = Stage.begun(tmp_path, {**clicks_spec(), "mapping": {**mapping, "key": "upper(user_id)"}})
-    (stage.feed / "0.json").write_bytes(line(0))
-    catch_up(spark, stage)
+    stage = with_a_click(spark, tmp_path, {**clicks_spec(), "mapping": {**mapping, "key": "upper(user_id)"}})
     stage.write_spec({**clicks_spec(), "mapping": {**mapping, "key": sql}})
     (found,) = upgrading(spark, stage).look().decision.differences
     assert found.name == "mapping.key"
     assert found.verdict == ("in place" if is_same else "partial")
     if is_same:
-        assert carry_out(upgrading(spark, stage)) == stage.lineage
+        assert done_by(upgrading(spark, stage)) == stage.lineage
         assert not upgrading(spark, stage).look().is_needed
 
 
 @pytest.mark.long
 def test_without_the_open_sessions_it_goes_on_from_the_same_place(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.begun(tmp_path, clicks_spec())
-    (stage.feed / "0.json").write_bytes(line(0))
-    catch_up(spark, stage)
+    stage = with_a_click(spark, tmp_path, clicks_spec())
     home, before = stage.stream_home, stage.lineage
-    command = Upgrade(stateless=True)
-    found = ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
+    found = upgrading(spark, stage, Upgrade(stateless=True))
     plan = found.look()
     assert plan.is_possible
     assert "LOST: about 1 open session." in "\n".join(plan.decision.lines())
-    assert carry_out(found) == stage.lineage != before
+    assert done_by(found) == stage.lineage != before
     (stage.feed / "1.json").write_bytes(line(1))
     catch_up(spark, stage)
     drain(spark, stage)
@@ -113,29 +118,22 @@ def test_without_the_open_sessions_it_goes_on_from_the_same_place(spark: SparkSe
     assert len(list(opened(home.savepoints).iterdir())) == 1, "the way back"
 
 
-def carry_out(found: ApplyRunner) -> str:
-    done = execute(approved(found.home, Upgrade.name, found.look()), found)
-    assert done.outcome is Ending.DONE
-    return str(done.lineage_to)
-
-
 def test_an_upgrade_of_the_engine_keeps_open_sessions_and_the_lineage_before(spark: SparkSession, stage: Stage) -> None:
     home, before = stage.stream_home, stage.lineage
     with pytest.raises(NotAccepted):
-        carry_out(upgrading(spark, stage))
+        done_by(upgrading(spark, stage))
     assert (read_operations(home)[-1].outcome, stage.lineage) == (Ending.ABANDONED, before)
 
-    after = carry_out(upgrading(spark, stage, SPARK))
+    after = done_by(upgrading(spark, stage, Upgrade(accept=(SPARK,))))
     assert (stage.lineage, lineage_before(home, after)) == (after, before)
-    noted = FINGERPRINT_FILE.of(home, after).require()
-    assert noted is not None
+    noted = known(FINGERPRINT_FILE.of(home, after).require())
     assert noted.versions[SPARK] == spark.version
     require_same_engine(home, after)
     with pytest.raises(EngineChanged):
         require_same_engine(home, str(before))
 
     note_made_by(stage, DELTA, "4.4.99")
-    assert carry_out(upgrading(spark, stage)) == after, "a patch release is taken in place"
+    assert done_by(upgrading(spark, stage)) == after, "a patch release is taken in place"
     assert not upgrading(spark, stage).look().is_needed
 
     (stage.feed / "1.json").write_bytes(line(1))
@@ -145,6 +143,14 @@ def test_an_upgrade_of_the_engine_keeps_open_sessions_and_the_lineage_before(spa
     assert session["event_count"] == 2, "the event before the upgrade and the one after it"
 
 
+def first_read(root: Path, count: int, first: int, **rules: Any) -> tuple[Stage, ClickFiles, list[Path]]:
+    """A stream of which a driver has read the first files of clicks: the stream, the rows of all, and the files."""
+    stage, (rows, files) = Stage.set_up(root / "stream", clicks_spec(**rules)), write_aside(root, count, rate=12)
+    stage.bring(files[:first])
+    run_to_end(stage, "first", until="caught-up")
+    return stage, rows, files
+
+
 def names_read(stage: Stage) -> set[str]:
     return {name for batch in CheckpointLog(stage.checkpoint).committed() for name in batch.files}
 
@@ -152,11 +158,7 @@ def names_read(stage: Stage) -> set[str]:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_bad_release_is_not_activated(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path / "released", clicks_spec(idle_after=None))
-    clicks = write_click_files(tmp_path / "clicks", 7, rate=12)
-    files = sorted((tmp_path / "clicks").iterdir())
-    stage.bring(files[:5])
-    run_to_end(stage, "first", until="caught-up")
+    stage, clicks, files = first_read(tmp_path, 7, 5, idle_after=None)
     home, before = stage.stream_home, stage.lineage
     release = release_with(CUTS_ELSEWHERE, tmp_path / "release")
     with DriverProcess.start(stage, "old", until="stopped") as driver:
@@ -192,11 +194,7 @@ def upgrade(stage: Stage, *flags: str) -> tuple[int, str]:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_one_of_two_plans_is_carried_out(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path / "two", clicks_spec())
-    files = write_click_files(tmp_path / "clicks", 4, rate=12)
-    clicks = sorted((tmp_path / "clicks").iterdir())
-    stage.bring(clicks[:2])
-    run_to_end(stage, "first", until="caught-up")
+    stage, files, clicks = first_read(tmp_path, 4, 2)
     home, before = stage.stream_home, str(stage.lineage)
     stage.write_spec({**clicks_spec(), "trigger_interval": "2 seconds"})
     kinds = ((), ("--new-lineage",))
@@ -213,26 +211,18 @@ def test_one_of_two_plans_is_carried_out(tmp_path: Path) -> None:
     assert stage.lineage == done.lineage_to
     assert read_desired(home).state is DesiredState.RUNNING
     assert set(list_names(home.lineages)) == {before, done.lineage_to}, "nothing is left of the other"
-    record = SPEC_FILE.of(home, str(stage.lineage)).require()
-    assert record is not None
+    record = known(SPEC_FILE.of(home, str(stage.lineage)).require())
     assert record.document == document_of(stage.spec())
 
     stage.bring(clicks[2:])
     run_to_end(stage, "last")
-    batches = CheckpointLog(home.checkpoint(before)).committed()
-    if stage.lineage != before:
-        batches += CheckpointLog(stage.checkpoint).committed()[1:]
-    assert_landed(stage, batches_of(batches, files), [row for name in sorted(files) for row in files[name]])
+    assert_path_as_defined(stage, files)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_live_driver_reads_on_while_a_replaying_upgrade_makes_its_lineage(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path / "live", clicks_spec(idle_after=None))
-    files = write_click_files(tmp_path / "clicks", 9, rate=12)
-    clicks = sorted((tmp_path / "clicks").iterdir())
-    stage.bring(clicks[:2])
-    run_to_end(stage, "first", until="caught-up")
+    stage, files, clicks = first_read(tmp_path, 9, 2, idle_after=None)
     home, before, flags = stage.stream_home, str(stage.lineage), ("--replay", "--key-groups", "6")
     with ThreadPoolExecutor() as users, DriverProcess.start(stage, "old", until="stopped") as driver:
         plan = json.loads(upgrade(stage, *flags, "--json")[1])
@@ -245,14 +235,12 @@ def test_a_live_driver_reads_on_while_a_replaying_upgrade_makes_its_lineage(tmp_
         stage.bring(clicks[4:6])
         assert running.result()[0] == 0
         assert driver.wait() == 0
-    origin = ORIGIN_FILE.of(home, str(stage.lineage)).require()
-    assert origin is not None
+    origin = known(ORIGIN_FILE.of(home, str(stage.lineage)).require())
     left = CheckpointLog(home.checkpoint(before)).committed()
     assert origin.batch_id < len(left) - 1, "the driver had read on"
     stage.bring(clicks[6:])
     run_to_end(stage, "last")
-    batches = [*left[: origin.batch_id + 1], *CheckpointLog(stage.checkpoint).committed()[1:]]
-    assert_landed(stage, batches_of(batches, files), [row for name in sorted(files) for row in files[name]])
+    assert_path_as_defined(stage, files)
 
 
 @pytest.fixture(params=["kafka", "delta"])
@@ -280,17 +268,10 @@ def test_a_replaying_upgrade_reads_a_topic_and_a_table_again(
 
     read()
     command, home = Upgrade(replay=True, key_groups=6, canary=0), upgraded.stream_home
-    runner = BesideADriver(
-        spark=spark,
-        home=home,
-        command=command,
-        spec=upgraded.spec(),
-        savepoints=home.savepoints,
-        meanwhile=read,
+    before, now, savepoints = landed(upgraded).sessions, upgraded.spec(), home.savepoints
+    record = carry_out(
+        BesideADriver(spark=spark, home=home, command=command, spec=now, savepoints=savepoints, meanwhile=read)
     )
-    before = landed(upgraded).sessions
-    plan = runner.look()
-    record = run_here(home, new_operation(home, Upgrade.name, plan.digest, "tests", plan.leaves), runner)
     assert (record.outcome, record.lineage_to) == (Ending.DONE, upgraded.lineage)
     assert record.days, "sessions that the driver wrote meanwhile are deleted"
     assert landed(upgraded).sessions == before

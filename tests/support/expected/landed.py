@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from deltalake import DeltaTable
 
-from sessionizer.core.definition.event import Batch, Event
-from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
+from sessionizer.core.definition.oracle import Stretch, cut, sessionize
 from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.roots import DataPath, uri_of
@@ -56,12 +56,6 @@ def assert_as_defined(
     assert set(files) <= {name for batch in logged for name in batch.files}, "not every file was read"
     batches = batches_of(logged, files, timeout_changes)
     assert_landed(stage, batches, [row for name in sorted(files) for row in files[name]])
-
-
-def assert_moved_as_defined(stage: Stage, files: ClickFiles, before: str) -> None:
-    lineages = stage.stream_home.checkpoint(before), stage.checkpoint
-    then, (_, *since) = (CheckpointLog(checkpoint).committed() for checkpoint in lineages)  # the first one is a seed
-    assert_landed(stage, batches_of([*then, *since], files), [row for name in sorted(files) for row in files[name]])
 
 
 def batches_on_path(home: StreamHome) -> list[MicroBatch]:
@@ -149,6 +143,13 @@ def session_row(session: Session) -> tuple[Any, ...]:
     times = (session.started_at_ms, session.ended_at_ms)
     reason = session.close_reason.value
     return (session.session_id, session.key, session.client, *times, session.event_count, reason, events)
+
+
+def open_stretches(outcome: Outcome) -> list[Stretch]:
+    events: dict[str, list[AdmittedEvent]] = {}
+    for admitted in outcome.open_events:
+        events.setdefault(admitted.event.key, []).append(admitted)
+    return [stretch for ours in events.values() for stretch in cut(ours)]
 
 
 def _late(event: Event) -> tuple[Any, ...]:

@@ -229,9 +229,11 @@ def argv_of(stage: Stage, verb: Sequence[str], *options: str, master: str = "loc
     ]
 
 
-def run_to_end(stage: Stage, uid: str, until: str = "drained", *, apply: bool = False) -> None:
+def run_to_end(stage: Stage, uid: str, until: str = "drained", *, apply: bool = False, code: int = 0) -> str:
+    """Run a driver to its end, which is to have this exit code. Returns what it said."""
     with DriverProcess.start(stage, uid, until, apply=apply) as driver:
-        assert driver.wait() == 0, driver.said[-4_000:]
+        assert driver.wait() == code, driver.said[-4_000:]
+        return driver.said
 
 
 def executors_of(driver: int) -> list[int]:

@@ -3,12 +3,16 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.control.lease import Lease, acquire
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog, OpenSessions
 from sessionizer.lineage.kept_spec import keep_rescale, note_source_ids
@@ -19,9 +23,13 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import remember_types, require_readable_state
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_same_columns, require_source
+from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
-from support.streams.stage import Stage
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import batches_of
+from support.streams.click_files import ClickFiles, write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 
 def drain(spark: SparkSession, stage: Stage) -> None:
@@ -37,6 +45,35 @@ def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
     """Read all there is; returns what the query had to do without. Raises what it dies of."""
     with _prepared(spark, stage) as run:
         return _run_to_end(run)[1]
+
+
+class ReadClicks(NamedTuple):
+    """A stream that has read files of clicks, and the rows of each."""
+
+    stage: Stage
+    files: ClickFiles
+
+    def outcome(self, until: int) -> Outcome:
+        """What the definition makes of the batches up to that one."""
+        committed = CheckpointLog(self.stage.checkpoint).committed()[: until + 1]
+        return sessionize(batches_of(committed, self.files), rules_of(self.stage.spec()))
+
+
+def read_clicks(
+    spark: SparkSession,
+    root: Path,
+    count: int,
+    spec: dict[str, Any] | None = None,
+    *,
+    rate: float = 12.0,
+    data: str | None = None,
+) -> ReadClicks:
+    """Begin a stream that reads so many files of clicks."""
+    stage = Stage.begun(root, spec or clicks_spec(), data=data)
+    files = write_click_files(stage.feed, count, rate=rate)
+    catch_up(spark, stage)
+    stage.record_spec()
+    return ReadClicks(stage, files)
 
 
 def begin_batch(spark: SparkSession, stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """Python environments of other releases and engines: each has what this one has, but for what it is made for."""
 
 import json
+import os
 import shutil
 import site
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any, Final
 import pyspark
 
 import sessionizer
+from sessionizer.control.records.erasure_record import SECRET
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
@@ -116,12 +118,17 @@ def release_with(patch: Patch, folder: Path) -> Path:
 
 
 def type_with(
-    release: Path, verb: str, stage: Stage, *flags: str, within_s: float = 900
+    release: Path, verb: str, stage: Stage, *flags: str, within_s: float = 900, text: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    places = ["--home", str(stage.home), "--streams", str(stage.streams), "--master", "local[2]"]
-    command = [sys.executable, str(release / "jobs" / "main.py"), verb, stage.name, *places, *flags]
-    variables = environment() | {"SESSIONIZER_JARS": str(REPOSITORY / ".jars" / "spark")}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=variables, timeout=within_s)
+    """Type a command with the stage's folders. ``text``: its standard input."""
+    places = ["--home", str(stage.home), "--master", "local[2]", *(["--data", stage.data] if stage.data else [])]
+    command = [sys.executable, str(release / "jobs" / "main.py"), *verb.split(), stage.name, *places, *flags]
+    ours = {"SESSIONIZER_JARS": str(REPOSITORY / ".jars" / "spark"), "SESSIONIZER_STREAMS": str(stage.streams)}
+    ours |= {name: os.environ[name] for name in [SECRET] if name in os.environ}
+    return subprocess.run(
+        command,
+        capture_output=True, text=True, check=False, input=text, env=environment() | ours, timeout=within_s,
+    )  # fmt: skip
 
 
 def prove_with(release: Path, stage: Stage, *flags: str, within_s: float = 900) -> tuple[int, dict[str, Any]]:

@@ -164,6 +164,15 @@ def records_of(spark: SparkSession, table: str) -> list[Record]:
 # As it is and as it must be
 
 
+def assert_as_defined(told: Told) -> None:
+    """The tables hold what the definition makes of the batches, of which the last one drains."""
+    outcome = told.outcome()
+    assert not outcome.open_events, "the last batch drains"
+    assert sessions_in(told) == sessions_defined(told, outcome)
+    assert late_in(told) == late_defined(outcome)
+    assert conflicts_in(told) == conflicts_defined(outcome)
+
+
 def sessions_in(told: Told) -> Rows:
     arrivals = {batch.arrived_at_ms for batch in told.batches}
     names = sorted({MEASURE + name for edition in told.editions for name in edition.measured})

@@ -48,6 +48,12 @@ def write_click_files(folder: Path, files: int, *, rate: float = RATE) -> ClickF
     return written
 
 
+def write_aside(root: Path, files: int, *, rate: float = RATE) -> tuple[ClickFiles, list[Path]]:
+    """Write files to ``clicks`` in the folder, from where a test brings them: the rows of each, and their paths."""
+    rows = write_click_files(root / "clicks", files, rate=rate)
+    return rows, [root / "clicks" / name for name in sorted(rows)]
+
+
 def _scenario(rate: float, seconds: float) -> Scenario:
     return Scenario(
         start_ms=START_MS,

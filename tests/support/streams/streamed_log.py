@@ -181,6 +181,7 @@ class Streamed:
     batches: list[Batch]
     runs: list[list[Emitted]]
     state: dict[int, list[pa.Table]]
+    checkpoint: DataPath
 
     def rows(self, table: str) -> list[Row]:
         return [row for runs in self.runs for row in runs[-1].of_table.get(table, [])]
@@ -270,7 +271,8 @@ class _Streaming:
     def outcome(self) -> Streamed:
         committed = self._checkpoint.committed()
         batches = [self._feed.batch_of(batch.files, batch.at_ms) for batch in committed]
-        return Streamed(batches, [self._emitted[batch.batch_id] for batch in committed], self._read_state())
+        runs = [self._emitted[batch.batch_id] for batch in committed]
+        return Streamed(batches, runs, self._read_state(), self._checkpoint.location)
 
     @property
     def _pace(self) -> Pace:

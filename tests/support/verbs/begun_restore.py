@@ -18,6 +18,7 @@ from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import have_folder
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.state.commands.command import Plan
 
 
@@ -75,3 +76,20 @@ def run_here(
     prepared = runner.prepared(record) if pending_operation(home) is None else nullcontext()
     with prepared, hold_lease(home, job, 10, say) as lease:
         return execute(Operation(home, record, lease.check), runner)
+
+
+def carry_out(runner: SparkRunner[Any], *, savepoint: str = "") -> OperationRecord:
+    """Have the runner plan and ann approve it, and carry it out here. Returns its record."""
+    plan = runner.look()
+    verb = runner.command.name
+    record = new_operation(
+        runner.home, verb, plan.digest, "ann", plan.leaves, savepoint=savepoint, decided=plan.decided
+    )
+    return run_here(runner.home, record, runner)
+
+
+def approved(runner: SparkRunner[Any], *, digest: str | None = None) -> Operation:
+    """An operation of the runner's plan, which a user approved, without a lease. ``digest``: of another plan."""
+    plan, home = runner.look(), runner.home
+    record = new_operation(home, runner.command.name, digest or plan.digest, "ann", plan.leaves)
+    return Operation(home, record, lambda: None)

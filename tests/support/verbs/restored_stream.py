@@ -20,8 +20,7 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import Manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
-from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import assert_landed, batches_of
+from support.expected.landed import assert_path_as_defined, batches_of, batches_on_path
 from support.processes.in_process import catch_up
 from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -30,6 +29,19 @@ from support.verbs.begun_restore import begun_restore, run_here
 FILES = 5
 SAVED_AFTER = 2
 WITHOUT_CANARY = Restore(canary=0)
+
+
+def save(
+    spark: SparkSession, stage: Stage, name: str, batch_id: int | None = None, *, native: bool = False
+) -> tuple[SavepointHome, Manifest]:
+    """Make a savepoint of the stream: where it is, and what it says."""
+    home = stage.stream_home
+    committed, asked = read_committed_batch(home, batch_id), SavepointRequest(home.savepoints, "tests", name)
+    if native:
+        make_native_savepoint(home, committed, asked, lambda _: None)
+    else:
+        make_savepoint(spark, home, committed, asked, lambda _: None)
+    return complete_savepoint(home.savepoints, name, epoch_ms())
 
 
 @dataclass(slots=True)
@@ -45,25 +57,27 @@ class Restored:
     said: list[str] = field(default_factory=list)
 
     @classmethod
+    def saved(
+        cls, spark: SparkSession, stage: Stage, batch_id: int | None, files: ClickFiles, *, native: bool = False
+    ) -> Restored:
+        assert stage.lineage
+        stage.record_spec()
+        return cls(spark, stage, files, stage.lineage, *save(spark, stage, "middle", batch_id, native=native))
+
+    def save(self, name: str) -> None:
+        """Make a savepoint of now, which is the next one to be restored."""
+        self.savepoint, self.manifest = save(self.spark, self.stage, name)
+
+    def choose(self, name: str) -> None:
+        """Have the savepoint of this name restored next."""
+        self.savepoint, self.manifest = complete_savepoint(self.stage.stream_home.savepoints, name, epoch_ms())
+
+    @classmethod
     def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
         stage = Stage.set_up(root, clicks_spec(), data=data)
         files = write_click_files(stage.feed, FILES, rate=12)
         catch_up(spark, stage)
         return cls.saved(spark, stage, SAVED_AFTER, files, native=native)
-
-    @classmethod
-    def saved(
-        cls, spark: SparkSession, stage: Stage, batch_id: int | None, files: ClickFiles, *, native: bool = False
-    ) -> Restored:
-        home, lineage = stage.stream_home, stage.lineage
-        assert lineage
-        stage.record_spec()
-        committed, asked = read_committed_batch(home, batch_id), SavepointRequest(home.savepoints, "tests", "middle")
-        if native:
-            make_native_savepoint(home, committed, asked, lambda _: None)
-        else:
-            make_savepoint(spark, home, committed, asked, lambda _: None)
-        return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
 
     def plan(self, *exclude: str) -> RestorePlan:
         return self._runner(replace(WITHOUT_CANARY, exclude=exclude)).look().decision
@@ -97,11 +111,7 @@ class Restored:
         return run_here(home, record, runner, self.said.append)
 
     def batches(self, files: ClickFiles) -> list[Batch]:
-        """Those that led to the savepoint, and those of the active lineage but for the one that seeded it."""
-        then = CheckpointLog(self.stage.stream_home.checkpoint(self.before)).committed()[: self.manifest.batch_id + 1]
-        since = CheckpointLog(self.stage.checkpoint).committed()[1:]
-        return [*batches_of(then, files), *batches_of(since, files)]
+        return batches_of(batches_on_path(self.stage.stream_home), files)
 
     def assert_exact(self) -> None:
-        rows = [row for name in sorted(self.files) for row in self.files[name]]
-        assert_landed(self.stage, self.batches(self.files), rows)
+        assert_path_as_defined(self.stage, self.files)

@@ -10,19 +10,27 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from sessionizer.control.execution import StepRunner
 from sessionizer.control.lease import acquire
-from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    pending_operation,
+    read_operations,
+    require_no_operation,
+)
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
+from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver.driver_loop import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
@@ -97,6 +105,9 @@ class Scene:
             assert read_committed_batch(self.home).lineage == self.stage.lineage
         if pending is None:
             assert read_desired(self.home).state in {DesiredState.STOPPED, DesiredState.MAINTENANCE}
+        else:
+            with pytest.raises(OperationPending):
+                require_no_operation(self.home)
 
     def ended(self) -> Any:
         self._bring(BEFORE, FILES)
@@ -118,11 +129,6 @@ def typed(
 ) -> OperationRecord:
     """The record, done. ``approve``: gives the plan, unless it was approved before."""
     return done_before(home, verb) or run_planned(home, verb, approve, runner, savepoint, BY)
-
-
-def approved(home: StreamHome, verb: str, plan: Plan[Any], *, digest: str | None = None) -> Operation:
-    """An operation of a plan that a user approved, without a lease. ``digest``: of another plan."""
-    return Operation(home, new_operation(home, verb, digest or plan.digest, BY, plan.leaves), lambda: None)
 
 
 SHORTER = clicks_spec(gap_timeout="5 seconds")
@@ -221,13 +227,11 @@ def saved_and_file_corrected(scene: Scene) -> None:
 
 def restore(scene: Scene, command: Restore | None = None) -> OperationRecord:
     kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
+    home, pending, spec = scene.home, pending_operation(scene.home), scene.stage.spec()
+    begun = read_approved(home, pending.id) if pending else None
+    command = command or Restore()
     runner = RestoreRunner(
-        spark=scene.spark,
-        home=scene.home,
-        command=command or Restore(),
-        savepoint=kept,
-        manifest=manifest,
-        spec=scene.stage.spec(),
+        spark=scene.spark, home=home, command=command, savepoint=kept, manifest=manifest, spec=spec, begun=begun
     )
     return typed(scene.home, Restore.name, runner.look, runner, savepoint=SAVEPOINT)
 
@@ -280,6 +284,9 @@ VERBS = {
     "rollback": Verb(left_for_a_bad_one, roll_it_back, makes=0),
     "going_back": Verb(left_for_a_bad_one, start_a_driver_that_goes_back, makes=0),
     "restore": Verb(saved_and_gone_on, restore),
+    "restore_without_a_file": Verb(
+        saved_and_gone_on, lambda scene: restore(scene, Restore(exclude=("clicks-*3.json",)))
+    ),
     "restore_by_file_in_groups": Verb(saved_and_file_corrected, lambda scene: restore(scene, BY_FILE)),
     "upgrade_in_groups": Verb(
         with_spec(MIGRATING), lambda scene: by_file(scene, Upgrade(key_groups=6, partitions=3, canary=1))

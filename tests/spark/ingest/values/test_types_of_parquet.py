@@ -1,7 +1,7 @@
 """Every type of Parquet by every type that a spec declares: the values are right, or the file is put aside."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -177,12 +177,8 @@ VALUES = {
     "far": f"timestamp_micros({LAST_US})",
     "before": f"timestamp_micros({FIRST_US})",
     "local_at": f"cast(timestamp_micros({LAST_US}) as timestamp_ntz)",
-    "last_instant": f"timestamp_micros({LAST_US})",
-    "first_instant": f"timestamp_micros({FIRST_US})",
     "day": f"date_from_unix_date({LAST_DAY})",
     "day_before": f"date_from_unix_date({FIRST_DAY})",
-    "last_day": f"date_from_unix_date({LAST_DAY})",
-    "first_day": f"date_from_unix_date({FIRST_DAY})",
     "nan": "double('NaN')",
     "zero": "-0.0D",
     "infinite": "float('-Infinity')",
@@ -197,54 +193,61 @@ VALUES = {
     "marks": "map('a', double('NaN'), 'b', cast(null as double))",
     "by_day": f"map(date_from_unix_date({LAST_DAY}), timestamp_micros({LAST_US}))",
 }
-SQL_OF_COLUMN = ", ".join(f"{sql} as {name}" for name, sql in VALUES.items())
 
 
-def spec() -> dict[str, Any]:
+def spec(payload: Iterable[str] = VALUES, **measures: str) -> dict[str, Any]:
+    mapping = {"key": "user_id", "event_time": "timestamp_millis(ts)", "event_id": "event_id"}
     return {
         "source": {"format": "delta", "path": "feed"},
-        "mapping": {
-            "key": "user_id",
-            "event_time": "timestamp_millis(ts)",
-            "event_id": "event_id",
-            "payload": {name: name for name in VALUES},
-        },
-        "measures": {"longest": "max(last_day)", "furthest": "max(far)", "places": "max(place)"},
+        "mapping": {**mapping, "payload": {name: name for name in payload}},
+        "measures": measures,
         "rules": {"watermark_delay": "10 seconds", "gap_timeout": "30 seconds", "emit_every": "5 seconds"},
         "key_groups": 2,
     }
 
 
-def send(spark: SparkSession, stage: Stage, *rows: tuple[str | None, str, int, str]) -> None:
-    """Rows of user, event id, second, and an expression in place of ``tags``."""
-    selects = [
-        f"select {'null' if user is None else repr(user)} as user_id, '{event_id}' as event_id, "
-        f"{START_MS + second * 1000}L as ts, {SQL_OF_COLUMN.replace(VALUES['tags'], tags)}"
-        for user, event_id, second, tags in rows
-    ]
-    frame = spark.sql(" union all ".join(selects))
-    frame.write.format("delta").mode("append").save(str(stage.feed))
-
-
 def test_a_value_of_any_type_goes_every_way(spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, spec())
-    other = "array('other')"
-    plain = VALUES["tags"]
-    send(spark, stage, ("ann", "1", 0, plain), ("ann", "1", 0, plain), ("ann", "1", 0, other), (None, "2", 0, plain))
+    measures = {"longest": "max(day)", "furthest": "max(far)", "places": "max(place)"}
+    stage = Stage.set_up(tmp_path, spec(**measures))
+
+    def send(*rows: tuple[str | None, str, int, str]) -> None:
+        """Rows of user, event id, second, and an expression in place of ``tags``."""
+        selects = [
+            f"select {'null' if user is None else repr(user)} as user_id, '{event_id}' as event_id, "
+            f"{START_MS + second * 1000}L as ts, {columns_with(tags=tags)}"
+            for user, event_id, second, tags in rows
+        ]
+        spark.sql(" union all ".join(selects)).write.format("delta").mode("append").save(str(stage.feed))
+
+    def table(name: str) -> DataFrame:
+        return spark.read.format("delta").load(str(stage.table(name)))
+
+    other, plain = "array('other')", VALUES["tags"]
+    send(("ann", "1", 0, plain), ("ann", "1", 0, plain), ("ann", "1", 0, other), (None, "2", 0, plain))
     catch_up(spark, stage)
-    send(spark, stage, ("ann", "1", 0, other), ("ann", "3", 600, plain))
+    send(("ann", "1", 0, other), ("ann", "3", 600, plain))
     catch_up(spark, stage)
-    send(spark, stage, ("bob", "late", 1, plain))
+    send(("bob", "late", 1, plain))
     drain(spark, stage)
 
-    quarantined = tables(spark, stage, "quarantine").collect()
-    refused = [(row.reason, json.loads(row.raw)) for row in quarantined]
+    refused = [(row.reason, json.loads(row.raw)) for row in table("quarantine").collect()]
     assert sorted(reason for reason, _ in refused) == ["conflicting_duplicate"] * 2 + ["null_key"]
     raw = {name.removeprefix("payload_"): value for name, value in refused[0][1].items()}
     assert raw["day"] == "9999-12-31"
-    kept = tables(spark, stage, "sessions").selectExpr("inline(events)")
-    assert all(same_values(kept, row_count=2))
-    assert all(same_values(tables(spark, stage, "late_events"), row_count=1))
+    # compared in Spark, as Python has no word for some
+    checks = [
+        f"bool_and(cast({name} as string) <=> cast({sql} as string)) as {name}"
+        for name, sql in VALUES.items()
+        if name not in ("raw", "tags")
+    ]
+    for found, count in ((table("sessions").selectExpr("inline(events)"), 2), (table("late_events"), 1)):
+        assert found.count() == count
+        (row,) = found.selectExpr(*checks, "bool_and(hex(raw) = 'FF00') as raw").collect()
+        assert all(row)
+
+
+def columns_with(**changed: str) -> str:
+    return ", ".join(f"{sql} as {name}" for name, sql in {**VALUES, **changed}.items())
 
 
 FAR = {
@@ -261,9 +264,7 @@ FAR = {
 
 @pytest.mark.long
 def test_a_day_that_readers_have_no_value_for_reaches_no_table(spark: SparkSession, tmp_path: Path) -> None:
-    far_spec = spec() | {"measures": {"next": "date_add(max(day), 1)", "newest": "max(day)"}}
-    far_spec["mapping"]["payload"] = {name: name for name in FAR}
-    stage = Stage.set_up(tmp_path, far_spec)
+    stage = Stage.set_up(tmp_path, spec(FAR, next="date_add(max(day), 1)", newest="max(day)"))
     selects = []
     for number, far in enumerate([None, *FAR]):
         columns = ", ".join(f"{values[0] if name == far else values[1]} as {name}" for name, values in FAR.items())
@@ -276,22 +277,6 @@ def test_a_day_that_readers_have_no_value_for_reaches_no_table(spark: SparkSessi
     assert refused == ["year_out_of_range"] * (len(FAR) - 1)
     (session,) = table_rows(stage.table("sessions"))
     assert (session["event_count"], session["newest"], session["next"]) == (2, date(9999, 12, 31), None)
-
-
-def tables(spark: SparkSession, stage: Stage, name: str) -> Any:
-    return spark.read.format("delta").load(str(stage.table(name)))
-
-
-def same_values(found: Any, row_count: int) -> list[bool]:
-    """Whether each value came through: compared in Spark, as Python has no word for some."""
-    assert found.count() == row_count
-    checks = [
-        f"bool_and(cast({name} as string) <=> cast({sql} as string)) as {name}"
-        for name, sql in VALUES.items()
-        if name not in ("raw", "tags")
-    ]
-    (row,) = found.selectExpr(*checks, "bool_and(hex(raw) = 'FF00') as raw").collect()
-    return list(row)
 
 
 ZONES = ("Pacific/Kiritimati", "Etc/GMT+12")

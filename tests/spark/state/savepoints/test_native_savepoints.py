@@ -36,18 +36,18 @@ from sessionizer.state.savepoints.listing import (
     savepoint_of,
     write_data_record,
 )
-from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, SavepointState, read_manifest
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, install, make_native_savepoint
-from sessionizer.state.savepoints.verification import Damage, digest_files, findings
+from sessionizer.state.savepoints.verification import Damage, digest_files, findings, require_undamaged
 from support.checkpoints.fabricated_checkpoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
 from support.places import opened
-from support.processes.in_process import catch_up, drain
+from support.processes.in_process import ReadClicks, catch_up, drain, read_clicks
 from support.streams.changing_stream import as_sql
-from support.streams.click_files import ClickFiles, write_click_files
 from support.streams.payloads import CATALOGUE
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.restored_stream import save
 
 FILES = 12
 """As many batches: Spark takes snapshots of the state and compacts its list of files on the way."""
@@ -57,20 +57,16 @@ SAVED = (1, 10)
 
 
 @pytest.fixture(scope="module")
-def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stage, ClickFiles]:
-    stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
-    files = write_click_files(stage.feed, FILES, rate=6)
+def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReadClicks:
     with temporary_settings(spark, {DELTAS_UNTIL_SNAPSHOT: "4"}):
-        catch_up(spark, stage)
-    stage.record_spec()
-    return stage, files
+        return read_clicks(spark, tmp_path_factory.mktemp("stage"), FILES, rate=6)
 
 
 def saved(stage: Stage, batch_id: int) -> tuple[SavepointHome, Manifest]:
-    home, savepoint = stage.stream_home, f"after-{batch_id}"
-    asked = SavepointRequest(home.savepoints, "tests", savepoint)
+    home = stage.stream_home
+    asked = SavepointRequest(home.savepoints, "tests", f"after-{batch_id}")
     made = make_native_savepoint(home, read_committed_batch(home, batch_id), asked, lambda _: None)
-    return savepoint_of(home.savepoints, savepoint, epoch_ms()).home, made
+    return SavepointHome.of(home.savepoints, made.id), made
 
 
 def moved(stage: Stage, root: Path, savepoint: tuple[SavepointHome, Manifest]) -> Stage:
@@ -86,7 +82,7 @@ def moved(stage: Stage, root: Path, savepoint: tuple[SavepointHome, Manifest]) -
 
 @pytest.mark.parametrize("batch_id", [pytest.param(SAVED[0], marks=pytest.mark.long), SAVED[1]])
 def test_a_copy_goes_on_as_the_stream_would_have(
-    spark: SparkSession, stream: tuple[Stage, ClickFiles], tmp_path: Path, batch_id: int
+    spark: SparkSession, stream: ReadClicks, tmp_path: Path, batch_id: int
 ) -> None:
     stage, files = stream
     savepoint = saved(stage, batch_id)
@@ -102,17 +98,14 @@ def test_a_copy_goes_on_as_the_stream_would_have(
     first = as_landed(sessionize(batches_of(before, files), rules_of(stage.spec())), [])
     assert landed(other).sessions
     assert landed(other).late == expected.late - first.late
-    until = {row["session_id"] for row in rows_until(stage, batch_id)}
+    until = {row["session_id"] for row in table_rows(stage.table("sessions")) if row["batch_id"] <= batch_id}
     assert landed(other).sessions == +type(expected.sessions)(
         {row: count for row, count in expected.sessions.items() if row[0] not in until}
     )
 
 
-def rows_until(stage: Stage, batch_id: int) -> list[dict[str, object]]:
-    return [row for row in table_rows(stage.table("sessions")) if row["batch_id"] <= batch_id]
-
-
-def test_it_holds_the_one_batch_and_is_as_it_was_written(stream: tuple[Stage, ClickFiles]) -> None:
+def test_it_holds_the_one_batch_and_is_as_it_was_written(stream: ReadClicks, tmp_path: Path) -> None:
+    """Also after it was installed elsewhere."""
     home, made = saved(stream[0], SAVED[-1])
     names = {relative_name(file, home.part("checkpoint")) for file in files_below(home.part("checkpoint"))}
     assert {name for name in names if name.startswith(("offsets", "commits"))} == {
@@ -121,18 +114,12 @@ def test_it_holds_the_one_batch_and_is_as_it_was_written(stream: tuple[Stage, Cl
     versions = {int(name.rpartition("/")[2].split("_")[0]) for name in names if name.endswith((".zip", ".changelog"))}
     assert max(versions) == SAVED[-1] + 1
     assert min(versions) > 1, "what came before the snapshot is not needed"
-    found = digest_files(home)
-    assert not findings(made.files, found.files, found.unreadable)
-
-
-def test_the_original_is_never_touched(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
-    home, made = saved(stream[0], SAVED[-1])
+    require_undamaged(home, made)
     install(home, made, tmp_path / "checkpoint")
-    found = digest_files(home)
-    assert not findings(made.files, found.files, found.unreadable)
+    require_undamaged(home, made)
 
 
-def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
+def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: ReadClicks, tmp_path: Path) -> None:
     """The one private line: when Spark writes it in another way, this says so."""
     home, made = saved(stream[0], 1)
     original = stream[0].checkpoint / "state" / "0" / "_metadata" / "v2" / "0"
@@ -151,7 +138,7 @@ def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stag
         move_schema(tmp_path / "new", "file:/elsewhere")
 
 
-def test_tables_are_not_installed(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
+def test_tables_are_not_installed(stream: ReadClicks, tmp_path: Path) -> None:
     fabricate(tmp_path, "canonical")
     found = savepoint_of(tmp_path, "canonical", epoch_ms())
     assert found.manifest
@@ -165,25 +152,9 @@ def folder(hdfs_folder: UPath) -> DataPath:
     return folder_at(uri_of(hdfs_folder)) / "clicks"
 
 
-@pytest.fixture
-def stage(spark: SparkSession, tmp_path: Path) -> Stage:
-    stage = Stage.set_up(tmp_path, clicks_spec())
-    write_click_files(stage.feed, 2, rate=6)
-    catch_up(spark, stage)
-    stage.record_spec()
-    return stage
-
-
-def wrong_with(home: SavepointHome) -> list[Damage]:
-    manifest, found = read_manifest(home), digest_files(home)
-    assert manifest
-    return [each.damage for each in findings(manifest.files, found.files, found.unreadable)]
-
-
 @pytest.mark.long
-def test_they_are_made_used_and_removed_there(
-    spark: SparkSession, stage: Stage, folder: DataPath, tmp_path: Path
-) -> None:
+def test_they_are_made_used_and_removed_there(spark: SparkSession, folder: DataPath, tmp_path: Path) -> None:
+    stage, _ = read_clicks(spark, tmp_path, 2, rate=6)
     home, committed = stage.stream_home, read_committed_batch(stage.stream_home)
     assert uri_of(folder).startswith("hdfs://")
     made = make_savepoint(spark, home, committed, SavepointRequest(folder, "tests", "a"), lambda _: None)
@@ -193,7 +164,8 @@ def test_they_are_made_used_and_removed_there(
     assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0
     held = made.counts, made.earliest_due_ms
     assert recount(spark, canonical.home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
-    assert wrong_with(canonical.home) == wrong_with(copied.home) == []
+    require_undamaged(canonical.home, made)
+    require_undamaged(copied.home, native)
     install(copied.home, native, tmp_path / "checkpoint")
     assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()
 
@@ -203,7 +175,8 @@ def test_they_are_made_used_and_removed_there(
     content = opened(hurt).read_bytes()
     opened(hurt).unlink()
     opened(hurt).write_bytes(content[:-1])
-    assert wrong_with(canonical.home) == [Damage.CUT]
+    found = digest_files(canonical.home)
+    assert [each.damage for each in findings(made.files, found.files, found.unreadable)] == [Damage.CUT]
     opened(canonical.home.manifest).unlink()
     assert examine_savepoint(canonical.home, epoch_ms()).state is SavepointState.MAKING
     write_data_record(copied.home.condemned, RemovalMark(epoch_ms()))  # by one that was killed
@@ -248,41 +221,26 @@ def send(stage: Stage, name: str) -> None:
     (stage.feed / f"{name}.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
 
 
-@pytest.fixture
-def stage_of_types_in_a_savepoint(spark: SparkSession, tmp_path: Path) -> Stage:
-    """A stream whose payload took other types on its way."""
-    stage = Stage.set_up(tmp_path, spec(0))
-    send(stage, "early")
-    catch_up(spark, stage)
-    stage.write_spec(spec(-1))
-    send(stage, "late")
-    catch_up(spark, stage)
+def test_the_tables_have_what_the_state_has(spark: SparkSession, tmp_path: Path) -> None:
+    """The payload of the stream took other types on its way."""
+    stage, columns = Stage.set_up(tmp_path, spec(0)), [*(column.name for column in CATALOGUE), *EXTREMES]
+    for step, name in ((0, "early"), (-1, "late")):
+        stage.write_spec(spec(step))
+        send(stage, name)
+        catch_up(spark, stage)
     stage.record_spec()
-    return stage
-
-
-def test_the_tables_have_what_the_state_has(spark: SparkSession, stage_of_types_in_a_savepoint: Stage) -> None:
-    home, committed = (
-        stage_of_types_in_a_savepoint.stream_home,
-        read_committed_batch(stage_of_types_in_a_savepoint.stream_home),
-    )
+    committed = read_committed_batch(stage.stream_home)
     events = open_event_schema(committed.kept)
-    state = KeptState(stage_of_types_in_a_savepoint.checkpoint, committed.batch_id, 2, events)
     with reading_state(spark):
+        state = KeptState(stage.checkpoint, committed.batch_id, 2, events)
         expected = as_text(read_open_events(spark, state).toArrow())
-    make_savepoint(spark, home, committed, SavepointRequest(home.savepoints, "tests", "a"), lambda _: None)
-    saved = savepoint_table(spark, savepoint_of(home.savepoints, "a", epoch_ms()).home, OPEN_EVENTS).toArrow()
+    saved = savepoint_table(spark, save(spark, stage, "a")[0], OPEN_EVENTS).toArrow()
     assert as_text(saved) == expected
     assert len(saved) == 2 * EVENTS_OF_TYPES_IN_A_SAVEPOINT
-    assert all(saved.column(f"payload_{name}").null_count < len(saved) for name in columns())
+    assert all(saved.column(f"payload_{name}").null_count < len(saved) for name in columns)
     # what comes next in the stream still goes together with it
-    assert not any(
-        unfit(events.field(f"payload_{name}").type, saved.field(f"payload_{name}").type) for name in columns()
-    )
-
-
-def columns() -> list[str]:
-    return [*(column.name for column in CATALOGUE), *EXTREMES]
+    fields = [f"payload_{name}" for name in columns]
+    assert not any(unfit(events.field(name).type, saved.field(name).type) for name in fields)
 
 
 def as_text(rows: pa.Table) -> dict[str, list[str]]:
@@ -294,9 +252,7 @@ def as_text(rows: pa.Table) -> dict[str, list[str]]:
 
 def test_a_batch_is_copied_whose_state_is_older_than_the_kept_commits(spark: SparkSession, tmp_path: Path) -> None:
     """A driver that is killed often makes no snapshot, and Spark keeps its commits for a number of batches only."""
-    stage = Stage.set_up(tmp_path / "stage", clicks_spec())
-    write_click_files(stage.feed, 5, rate=6)
-    catch_up(spark, stage)
+    stage, _ = read_clicks(spark, tmp_path / "stage", 5, rate=6)
     newest = max(list_committed_batches(stage.checkpoint))
 
     def copied(name: str) -> list[str]:

@@ -4,10 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import duckdb
 import pytest
@@ -15,13 +14,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from sessionizer.checkpoint.log_entries import EVENTS, commit_log, read_last_commit, read_planned_batch
-from sessionizer.core.definition.event import Batch
-from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
-from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.contents_reader import compare_states
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoints.saved_state import make_savepoint, open_sessions, recount, savepoint_table
@@ -29,78 +24,69 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.manifest import Manifest, SavepointState, read_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.verification import digest_files, findings
+from sessionizer.state.savepoints.verification import Damage, digest_files, findings
 from support.checkpoints.fabricated_checkpoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import batches_of
+from support.expected.landed import epoch_ms as ms
+from support.expected.landed import open_stretches
 from support.places import opened
-from support.processes.in_process import catch_up
-from support.streams.click_files import ClickFiles, write_click_files
+from support.processes.in_process import ReadClicks, catch_up, read_clicks
+from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.scripted_runner import Killed
 
+Saved: TypeAlias = "tuple[SavepointHome, Manifest]"
 STEPS = ["begun", "logs of the key groups", "state", "open events", "seen files", "manifest"]
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    stage: Stage
-    files: ClickFiles
-
-    @property
-    def folder(self) -> DataPath:
-        return self.stage.stream_home.savepoints
-
-    def batches(self, until: int) -> list[Batch]:
-        return batches_of(CheckpointLog(self.stage.checkpoint).committed()[: until + 1], self.files)
-
-
 @pytest.fixture(scope="module")
-def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Streamed:
-    stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
-    files = write_click_files(stage.feed, 4, rate=12)
-    catch_up(spark, stage)
-    stage.record_spec()
-    return Streamed(stage, files)
+def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReadClicks:
+    return read_clicks(spark, tmp_path_factory.mktemp("stage"), 4)
 
 
 def save(
     spark: SparkSession,
-    streamed: Streamed,
+    streamed: ReadClicks,
     savepoint: str,
     *,
     batch: int | None = None,
     folder: Path | None = None,
     after: Callable[[str], None] = lambda _: None,
-) -> tuple[SavepointHome, Manifest]:
+) -> Saved:
     home = streamed.stage.stream_home
-    asked = SavepointRequest(folder or streamed.folder, "tests", savepoint)
+    asked = SavepointRequest(folder or streamed.stage.stream_home.savepoints, "tests", savepoint)
     made = make_savepoint(spark, home, read_committed_batch(home, batch), asked, after)
     return savepoint_of(asked.folder, savepoint, epoch_ms()).home, made
 
 
 @pytest.fixture(scope="module")
-def last(spark: SparkSession, streamed: Streamed) -> tuple[SavepointHome, Manifest]:
+def last(spark: SparkSession, streamed: ReadClicks) -> Saved:
     return save(spark, streamed, "last")
 
 
 @pytest.fixture(scope="module")
-def earlier(spark: SparkSession, streamed: Streamed) -> tuple[SavepointHome, Manifest]:
+def earlier(spark: SparkSession, streamed: ReadClicks) -> Saved:
     return save(spark, streamed, "earlier", batch=1)
 
 
+def wrong_with(home: SavepointHome) -> list[Damage]:
+    manifest, found = read_manifest(home), digest_files(home)
+    assert manifest
+    return [each.damage for each in findings(manifest.files, found.files, found.unreadable)]
+
+
 @pytest.fixture(params=["last", "earlier"])
-def saved(request: pytest.FixtureRequest) -> tuple[SavepointHome, Manifest]:
-    found: tuple[SavepointHome, Manifest] = request.getfixturevalue(request.param)
+def saved(request: pytest.FixtureRequest) -> Saved:
+    found: Saved = request.getfixturevalue(request.param)
     return found
 
 
 # What is in it
 
 
-def test_its_tables_are_read_without_our_classes(streamed: Streamed, saved: tuple[SavepointHome, Manifest]) -> None:
+def test_its_tables_are_read_without_our_classes(streamed: ReadClicks, saved: Saved) -> None:
     home, made = saved
-    expected = sessionize(streamed.batches(made.batch_id), rules_of(streamed.stage.spec()))
+    expected = streamed.outcome(made.batch_id)
     rows = duckdb.from_arrow(DeltaTable(str(home.part("open_events"))).to_pyarrow_table())
     found = rows.project("key, event_id, clock_ms, payload_page").distinct().fetchall()
     page = 1
@@ -116,21 +102,16 @@ def test_its_tables_are_read_without_our_classes(streamed: Streamed, saved: tupl
     assert counted == [(made.counts.events, made.counts.keys, made.counts.groups)]
     assert DeltaTable(str(home.part("timeouts"))).to_pyarrow_table().num_rows == made.counts.timeouts == 0
     seen = DeltaTable(str(home.part("seen_files"))).to_pyarrow_table()
-    assert {uri.rpartition("/")[2] for uri in seen.column("uri").to_pylist()} == files_until(streamed, made.batch_id)
-
-
-def files_until(streamed: Streamed, batch_id: int) -> set[str]:
-    committed = CheckpointLog(streamed.stage.checkpoint).committed()
-    return {name for batch in committed[: batch_id + 1] for name in batch.files if name in streamed.files}
+    committed = CheckpointLog(streamed.stage.checkpoint).committed()[: made.batch_id + 1]
+    brought = {name for batch in committed for name in batch.files if name in streamed.files}
+    assert {uri.rpartition("/")[2] for uri in seen.column("uri").to_pylist()} == brought
 
 
 def test_an_export_has_each_open_session_with_the_end_it_would_have(
-    spark: SparkSession, streamed: Streamed, saved: tuple[SavepointHome, Manifest]
+    spark: SparkSession, streamed: ReadClicks, saved: Saved
 ) -> None:
     home, made = saved
-    rules = rules_of(streamed.stage.spec())
-    expected = sessionize(streamed.batches(made.batch_id), rules)
-    stretches = [stretch for events in by_key(expected.open_events).values() for stretch in cut(events)]
+    expected = streamed.outcome(made.batch_id)
     rows = open_sessions(spark, home, made).toArrow().to_pylist()
     found = Counter(
         (row["key"], row["event_count"], ms(row["last_event_at"]), ms(row["would_end_at"]), len(row["events"]))
@@ -138,28 +119,18 @@ def test_an_export_has_each_open_session_with_the_end_it_would_have(
         if ms(row["would_end_at"]) > expected.watermark_ms
     )
     assert found == Counter(
-        (s.events[0].event.key, len(s.events), s.events[-1].clock_ms, s.due_ms, len(s.events)) for s in stretches
+        (s.events[0].event.key, len(s.events), s.events[-1].clock_ms, s.due_ms, len(s.events))
+        for s in open_stretches(expected)
     )
     assert made.counts
     assert len(rows) == made.counts.sessions
     assert made.earliest_due_ms == min(ms(row["would_end_at"]) for row in rows)
 
 
-def by_key(events: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for event in events:
-        found.setdefault(event.event.key, []).append(event)
-    return found
-
-
-def ms(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
-
-
 # What it says of itself
 
 
-def test_it_stands_where_the_next_batch_begins(streamed: Streamed, earlier: tuple[SavepointHome, Manifest]) -> None:
+def test_it_stands_where_the_next_batch_begins(streamed: ReadClicks, earlier: Saved) -> None:
     made, following = earlier[1], read_planned_batch(streamed.stage.checkpoint, 2)
     assert (made.stream, made.lineage, made.batch_id) == ("clicks", streamed.stage.lineage, 1)
     assert made.watermark_ms == following.watermark_ms > 0
@@ -169,9 +140,7 @@ def test_it_stands_where_the_next_batch_begins(streamed: Streamed, earlier: tupl
     assert made.fingerprint.versions["spark"] == "4.2.0"
 
 
-def test_the_tables_at_its_versions_have_no_row_of_a_later_batch(
-    streamed: Streamed, saved: tuple[SavepointHome, Manifest]
-) -> None:
+def test_the_tables_at_its_versions_have_no_row_of_a_later_batch(streamed: ReadClicks, saved: Saved) -> None:
     for sink in saved[1].sinks:
         now = DeltaTable(sink.location).to_pyarrow_table().select(["batch_id"]).to_pydict()["batch_id"]
         assert sink.version is not None
@@ -180,23 +149,15 @@ def test_the_tables_at_its_versions_have_no_row_of_a_later_batch(
     assert {sink.name for sink in saved[1].sinks} == {"sessions", "quarantine", "late_events"}
 
 
-def test_it_is_as_it_was_written(spark: SparkSession, saved: tuple[SavepointHome, Manifest]) -> None:
+def test_it_is_as_it_was_written(spark: SparkSession, saved: Saved) -> None:
     home, made = saved
     assert read_manifest(home) == made
-    assert is_sound(home)
+    assert not wrong_with(home)
     held = made.counts, made.earliest_due_ms
     assert recount(spark, home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
 
 
-def is_sound(home: SavepointHome) -> bool:
-    manifest, found = read_manifest(home), digest_files(home)
-    assert manifest
-    return not findings(manifest.files, found.files, found.unreadable)
-
-
-def test_two_of_them_tell_what_came_in_between(
-    spark: SparkSession, earlier: tuple[SavepointHome, Manifest], last: tuple[SavepointHome, Manifest]
-) -> None:
+def test_two_of_them_tell_what_came_in_between(spark: SparkSession, earlier: Saved, last: Saved) -> None:
     tables = [savepoint_table(spark, home, "open_events") for home in (earlier[0], last[0])]
     found = compare_states(tables[0], tables[1], most=0)
     events = [{(row.key, row.event_id, row.clock_ms) for row in table.collect()} for table in tables]
@@ -205,9 +166,7 @@ def test_two_of_them_tell_what_came_in_between(
     assert found.events_only_now == len(events[1] - events[0]) > 0
 
 
-def test_what_is_complete_is_not_made_again(
-    spark: SparkSession, streamed: Streamed, last: tuple[SavepointHome, Manifest]
-) -> None:
+def test_what_is_complete_is_not_made_again(spark: SparkSession, streamed: ReadClicks, last: Saved) -> None:
     steps: list[str] = []
     assert save(spark, streamed, "last", batch=0, after=steps.append)[1] == last[1]
     assert steps == []
@@ -216,28 +175,18 @@ def test_what_is_complete_is_not_made_again(
 # What is cut short
 
 
-def kill_at(step: str) -> Callable[[str], None]:
-    def after(done: str) -> None:
-        if done == step:
-            raise Killed
-
-    return after
-
-
-def forget_maker(home: SavepointHome) -> None:
-    """Whoever made it is dead: the tests are not, so they are written out of it."""
-    begun = json.loads(opened(home.begun).read_text())
-    opened(home.begun).write_text(json.dumps({**begun, "pid": NOBODY}))
-
-
 @pytest.mark.parametrize(
     "step", [pytest.param(step, marks=() if step == "open events" else pytest.mark.long) for step in STEPS]
 )
 def test_one_that_is_killed_at_any_step_is_told_and_made_again(
-    spark: SparkSession, streamed: Streamed, tmp_path: Path, step: str
+    spark: SparkSession, streamed: ReadClicks, tmp_path: Path, step: str
 ) -> None:
+    def die(done: str) -> None:
+        if done == step:
+            raise Killed
+
     with pytest.raises(Killed):
-        save(spark, streamed, "a", folder=tmp_path, after=kill_at(step))
+        save(spark, streamed, "a", folder=tmp_path, after=die)
     found = savepoint_of(tmp_path, "a", epoch_ms())
     if step == STEPS[-1]:
         assert found.state is SavepointState.COMPLETE
@@ -245,21 +194,22 @@ def test_one_that_is_killed_at_any_step_is_told_and_made_again(
     assert found.state is SavepointState.MAKING
     with pytest.raises(UnusableSavepoint, match="by process"):
         save(spark, streamed, "a", folder=tmp_path)
-    forget_maker(found.home)
+    begun = json.loads(opened(found.home.begun).read_text())
+    opened(found.home.begun).write_text(json.dumps({**begun, "pid": NOBODY}))  # its maker is dead
     assert examine_savepoint(found.home, epoch_ms()).state is SavepointState.ABANDONED
     home, made = save(spark, streamed, "a", folder=tmp_path)
-    assert is_sound(home)
+    assert not wrong_with(home)
     assert made.counts
     assert made.counts.events > 0
 
 
-def test_the_steps_are_all_there_are(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+def test_the_steps_are_all_there_are(spark: SparkSession, streamed: ReadClicks, tmp_path: Path) -> None:
     steps: list[str] = []
     save(spark, streamed, "a", folder=tmp_path, after=steps.append)
     assert steps == STEPS
 
 
-def test_one_that_fails_says_why(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+def test_one_that_fails_says_why(spark: SparkSession, streamed: ReadClicks, tmp_path: Path) -> None:
     def fail(step: str) -> None:
         if step == "state":
             raise OSError("disk gone")
@@ -268,7 +218,7 @@ def test_one_that_fails_says_why(spark: SparkSession, streamed: Streamed, tmp_pa
         save(spark, streamed, "a", folder=tmp_path, after=fail)
     found = savepoint_of(tmp_path, "a", epoch_ms())
     assert (found.state, found.wrong) == (SavepointState.FAILED, "disk gone")
-    assert is_sound(save(spark, streamed, "a", folder=tmp_path)[0])
+    assert not wrong_with(save(spark, streamed, "a", folder=tmp_path)[0])
 
 
 def test_queries_of_the_session_run_on_while_a_state_is_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -280,11 +230,11 @@ def test_queries_of_the_session_run_on_while_a_state_is_read(spark: SparkSession
 
 
 @pytest.mark.long
-def test_two_at_once_do_not_meet(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+def test_two_at_once_do_not_meet(spark: SparkSession, streamed: ReadClicks, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         making = [pool.submit(save, spark, streamed, name, folder=tmp_path) for name in ("a", "b")]
     homes, manifests = zip(*(each.result() for each in making), strict=True)
-    assert all(map(is_sound, homes))
+    assert not any(map(wrong_with, homes))
     one, other = (replace(made, id="", made_at=0, files=(), counts=None) for made in manifests)
     assert one == other
 
@@ -292,7 +242,7 @@ def test_two_at_once_do_not_meet(spark: SparkSession, streamed: Streamed, tmp_pa
 # A stream that is not there to be saved
 
 
-def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streamed: ReadClicks, tmp_path: Path) -> None:
     commit = commit_log(streamed.stage.checkpoint) / "0"
     content = opened(commit).read_bytes()
 
@@ -308,7 +258,7 @@ def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streame
     assert savepoint_of(tmp_path, "a", epoch_ms()).state is SavepointState.FAILED
 
 
-def test_there_must_be_a_batch(streamed: Streamed, tmp_path: Path) -> None:
+def test_there_must_be_a_batch(streamed: ReadClicks, tmp_path: Path) -> None:
     with pytest.raises(NothingToSave, match="it never ran"):
         read_committed_batch(Stage.set_up(tmp_path, clicks_spec()).stream_home)
     with pytest.raises(NothingToSave, match="batch 99"):
