@@ -203,7 +203,8 @@ def acquire(
 def fence(home: StreamHome, uid: str | None = None) -> int | None:
     """Take the lease from its owner, or only from ``uid``, and return the highest token. None if it has no such owner.
 
-    Kill the process afterwards, because ``acquire`` still refuses while it is seen alive. Raises as ``write_lease``.
+    Kill the process afterwards, because ``acquire`` still refuses while it is seen alive.
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
     while True:
         last = read_lease(home)
@@ -281,7 +282,10 @@ class LeaseWatch:
         return True
 
     def require(self) -> None:
-        """Wait until the lease was read and is ours, before each write to a sink. Raises as ``look``."""
+        """Wait until the lease was read and is ours, before each write to a sink.
+
+        Raises LeaseLost, ControlUnreachable.
+        """
         while not self.look():
             time.sleep(_RETRY_EVERY_S)
 

@@ -85,14 +85,17 @@ def home_id(control: ControlPath) -> str:
 
 
 def require_home_here(control: ControlPath) -> None:
-    """Raise HomeCopied if the home was made elsewhere. Raises as ``home_id``."""
+    """Raise HomeCopied if the home was made elsewhere. Raises DamagedFile, UnwritablePath, ControlUnreachable."""
     known, here = _identity(control), place_of(control)
     if not known.is_same(here):
         raise HomeCopied(str(here), known.id, str(known))
 
 
 def note_home_here(control: ControlPath) -> HomeIdentity:
-    """Note that the home is here now, and return its identity before. Raises as ``home_id``."""
+    """Note that the home is here now, and return its identity before.
+
+    Raises DamagedFile, UnwritablePath, ControlUnreachable.
+    """
     known = _identity(control)
     identity_file(control).write(place_of(control, known.id))
     return known
@@ -117,5 +120,8 @@ def _has_lineage(control: ControlPath) -> bool:
 
 
 def owner_name(stream: str, control: ControlPath) -> str:
-    """Return the mark of the tables of ``stream``, such as ``clicks@5d1c0f3e9a7b2468``. Raises as ``home_id``."""
+    """Return the mark of the tables of ``stream``, such as ``clicks@5d1c0f3e9a7b2468``.
+
+    Raises DamagedFile, UnwritablePath, ControlUnreachable.
+    """
     return f"{stream}@{home_id(control)}"

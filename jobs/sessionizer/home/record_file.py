@@ -56,7 +56,10 @@ def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool 
 
 
 def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
-    """Create ``path`` unless it exists. Returns True for the one caller that did. Raises as ``write_json``."""
+    """Create ``path`` unless it exists. Returns True for the one caller that did.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     content = format_json({**value, ATTEMPT: secrets.token_hex(8)} if Store(path).repeats_calls else value)
     with _named_failure(path):
         return Store(path).create(content)
@@ -191,7 +194,10 @@ class RecordFile(Generic[Record]):
         write_json(self.path, content_to_store(record), durable=self.durable)
 
     def create(self, record: Record) -> bool:
-        """Create the file unless it exists. Returns True for the one caller that did. Raises as ``write``."""
+        """Create the file unless it exists. Returns True for the one caller that did.
+
+        Raises UnwritablePath, DiskFull, ControlUnreachable.
+        """
         return create_json(self.path, content_to_store(record))
 
     def remove(self) -> None:

@@ -201,19 +201,28 @@ class StreamHome:
     """The folder with each report's position in the sessions."""
 
     def prepare(self) -> None:
-        """Make the folders of control, and prove that they can be written. Raises as make_writable_control."""
+        """Make the folders of control, and prove that they can be written.
+
+        Raises UnwritablePath, DiskFull, ControlUnreachable, InvalidSpec.
+        """
         make_writable_control((self.leases, self.control, self.lineage_records))
         if self.control_root is None:
             self.prepare_own()
 
     def prepare_own(self) -> None:
-        """Make the folders that a launcher needs in the home, wherever control is. Raises as ``prepare``."""
+        """Make the folders that a launcher needs in the home, wherever control is.
+
+        Raises UnwritablePath, DiskFull, ControlUnreachable.
+        """
         for directory in (self.logs,) if self.control_root is None else (self.own, self.logs):
             make_writable(directory, f"the stream's {directory.name} directory")
             close_to_others(directory)
 
     def prepare_data(self) -> None:
-        """Make the data folders, and prove that they can be written. Only drivers may. Raises as make_writable."""
+        """Make the data folders, and prove that they can be written. Only drivers may.
+
+        Raises UnwritablePath, DiskFull, StoreUnreachable, InvalidSpec.
+        """
         for directory in (self.lineages, self.tables):
             make_writable(directory, f"the stream's {directory.name} directory")
         for held in (self.lineages, self.savepoints, self.seeds, self.unpacked):

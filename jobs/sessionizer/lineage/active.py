@@ -99,7 +99,10 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
 
 
 def make_lineage(home: StreamHome, spec: LineageSpec | None, lineage: str = "") -> str:
-    """Make a lineage's folders and records. No driver reads it before it is active. Raises as ``start_lineage``."""
+    """Make a lineage's folders and records. No driver reads it before it is active.
+
+    Raises UnwritablePath, DamagedFile.
+    """
     lineage = lineage or mint_id(epoch_ms())
     # the data first, because a lineage is found by its data if its maker was killed
     directory = home.checkpoint(lineage)
@@ -164,7 +167,10 @@ class DataOwner(JsonRecord):
 
 
 def require_own_data(home: StreamHome) -> None:
-    """Raise DataOwned if the data root has the stream's data as another home's. Raises as ``home_id``."""
+    """Raise DataOwned if the data root has the stream's data as another home's.
+
+    Raises DamagedFile, ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
+    """
     if home.data_root is None:
         return
     found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.control_base)
@@ -190,7 +196,10 @@ def require_own_home_of_lineage(home: StreamHome) -> None:
 
 
 def claim_data(home: StreamHome) -> None:
-    """Mark the stream's existing data as that of ``home``, if no home has it. Raises as ``require_own_data``."""
+    """Mark the stream's existing data as that of ``home``, if no home has it.
+
+    Raises DataOwned, DamagedFile, StoreUnreachable, DiskFull, UnwritablePath.
+    """
     path = home.data / OWNER_FILE
     if home.data_root is None or _owner_of(path) is not None:
         return

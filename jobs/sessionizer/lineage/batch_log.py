@@ -242,7 +242,10 @@ class BatchLog:
         self._write()
 
     def accept(self, tables: Collection[str], lineages: Collection[str]) -> None:
-        """Forget which rows ``tables`` should have, and accept those of ``lineages``. Raises as ``add``."""
+        """Forget which rows ``tables`` should have, and accept those of ``lineages``.
+
+        Raises UnwritablePath, DiskFull.
+        """
         self.written = {key: batch for key, batch in self.written.items() if key not in tables}
         self.accepted |= set(lineages)
         self._write()

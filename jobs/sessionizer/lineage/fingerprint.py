@@ -239,7 +239,10 @@ def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) 
 
 
 def note_programs(home: StreamHome, lineage: str) -> None:
-    """Record the programs that are installed here, unless the engine is of another line. Raises as above."""
+    """Record the programs that are installed here, unless the engine is of another line.
+
+    Raises UnwritablePath, DamagedFile.
+    """
     kept = read_fingerprint(home, lineage)
     now = present_fingerprint(known=kept)
     if other_line(kept.versions, now.versions) is None:

@@ -306,7 +306,7 @@ def open_in_heartbeat(stage: Stage) -> int | None:
 
 @pytest.mark.long
 def test_the_watermark_waits_where_the_last_open_session_ended(tmp_path: Path) -> None:
-    """With a table of timeouts: its changes stay in the state when nothing is open any more."""
+    """Changes of a table of timeouts stay in the state when nothing is open any more."""
     timeouts = pa.table({"client": ["globex"], "timeout_ms": pa.array([GAP_MS])})
     write_deltalake(tmp_path / "home" / "timeouts", timeouts)
     table = {"client_timeouts_table": "timeouts", "idle_after": "2 seconds"}
@@ -318,7 +318,7 @@ def test_the_watermark_waits_where_the_last_open_session_ended(tmp_path: Path) -
         driver.wait_for(lambda: open_in_heartbeat(stage) == 1, "a session that is open before any group has merged")
 
         def nothing_but_rubbish() -> bool:
-            """A source that brings only what is refused is quiet."""
+            """A source of refused rows only is quiet."""
             send(stage, "no JSON")
             return "ann" in emitted(stage)
 
@@ -358,7 +358,7 @@ def test_what_waits_in_a_backlog_comes_out_with_the_next_batch(spark: SparkSessi
 
 @pytest.mark.long
 def test_a_replay_goes_by_the_clock_that_the_batch_had(spark: SparkSession, tmp_path: Path) -> None:
-    """By today's clock the batch is one of a backlog; by that of its log, told otherwise here, it is up to date."""
+    """Today's clock makes the batch one of a backlog. The clock of its log makes it up to date."""
     stage = stage_with_backlog(tmp_path, files=4)
     (punctuations := tmp_path / "punctuations").mkdir()
     log = CheckpointLog(tmp_path / "checkpoint")

@@ -172,7 +172,7 @@ def test_a_real_stream_equals_the_oracle(spark: SparkSession, streamed: Callable
 
 
 def assert_open(spark: SparkSession, case: Case, outcome: Streamed, batch_id: int) -> None:
-    """The rows that a savepoint of the batch would have are what is open after it."""
+    """A savepoint of the batch would have the rows of all open events."""
     rules, batches = case.log.rules, outcome.batches[: batch_id + 1]
     expected = sessionize(batches, rules)
     events = event_schema(PAYLOAD, rules.clock)
@@ -198,7 +198,7 @@ def assert_open(spark: SparkSession, case: Case, outcome: Streamed, batch_id: in
 
 
 def assert_watermarks_told(case: Case, outcome: Streamed) -> None:
-    """What a savepoint notes is what Spark gives the batch that follows, and what the definition says it is."""
+    """The watermark that a savepoint notes is Spark's of the next batch, and that of the definition."""
     told = [next_watermark(outcome.checkpoint, batch_id) for batch_id in range(len(outcome.batches))]
     planned = [read_planned_batch(outcome.checkpoint, batch_id) for batch_id in range(1, len(told))]
     assert told[:-1] == [batch.watermark_ms for batch in planned]
@@ -207,7 +207,7 @@ def assert_watermarks_told(case: Case, outcome: Streamed) -> None:
 
 
 def assert_out_in_time(case: Case, outcome: Streamed) -> None:
-    """What is final is out a step and a batch later. In event time each stream is in a backlog: its events are old."""
+    """Final rows are out a step and a batch later. In event time each stream is in a backlog: its events are old."""
     rules = replace(case.log.rules, emit_every_ms=case.setting.emit_every_ms)
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
     out: Counter[Any] = Counter()

@@ -119,7 +119,7 @@ def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
     write_click_files(stage.feed, 4)
 
     def sleep(_seconds: float) -> None:
-        """It is asked to stop while it sleeps, and wakes when its query has ended."""
+        """Ask the driver to stop while it sleeps, and wake it when its query has ended."""
         request_stop(stage.stream_home, "a", "a test")
         eventually(lambda: not spark.streams.active)
 

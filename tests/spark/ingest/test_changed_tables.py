@@ -27,7 +27,7 @@ class Table:
     """A Delta table that is a stream's source, with columns by name."""
 
     def __init__(self, spark: SparkSession, tmp_path: Path, **options: str) -> None:
-        """Of which the stream has read the row a1."""
+        """Make a table of which the stream has read the row a1."""
         self.spark, self.path = spark, tmp_path / "lake"
         self.name = f"delta.`{self.path}`"
         properties = "tblproperties ('delta.columnMapping.mode' = 'name')"

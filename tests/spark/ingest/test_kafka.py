@@ -1,4 +1,4 @@
-"""A real broker: produced to while the stream runs, restarted, its topic deleted; nothing is lost or doubled.
+"""A real broker that gets records, is restarted and loses its topic. Nothing is lost or doubled.
 
 ``sessionizer init --topic``: the guessed spec is valid, and its first records are shown.
 """
@@ -207,7 +207,7 @@ def test_what_is_typed_wrong_is_named(typed: list[str], field: str, tmp_path: Pa
 
 @pytest.mark.parametrize("answer", ["localhost:1/clicks", "clicks.txt"])
 def test_without_a_sample_the_user_is_asked(answer: str, tmp_path: Path) -> None:
-    """What is answered is looked at as if it had been typed: nothing is there in either place."""
+    """An answer counts as a typed option. Nothing is there in either place."""
     (tmp_path / "clicks.yaml").touch()
     done = CliRunner().invoke(app, ["init", "--streams", str(tmp_path)], input=f"{answer}\n")
     assert str(tmp_path / "clicks.yaml") in str(done.exception)

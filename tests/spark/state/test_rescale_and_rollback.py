@@ -147,7 +147,7 @@ def content(folder: DataPath) -> dict[str, bytes]:
 def test_a_stream_goes_on_in_another_data_root_with_all_that_its_tables_had(
     spark: SparkSession, tmp_path: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
-    """A user copies the tables, notes it, and restores. What was left is as it was."""
+    """A user copies the tables, notes it, and restores. The old tables are as before."""
     root = uri_of(tmp_path / "elsewhere" if store == "path" else request.getfixturevalue("hdfs_folder"))
     restored = Restored.set_up(spark, tmp_path)
     left, stage = restored.stage.stream_home, replace(restored.stage, data=root)

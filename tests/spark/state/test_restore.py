@@ -236,7 +236,7 @@ def fail(*_: object) -> None:
 def test_killed_between_two_tables_nothing_is_abandoned_and_the_second_run_deletes_the_rest(
     restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What else a kill leaves: `test_killed_verbs.py`."""
+    """`test_killed_verbs.py` has the other kills."""
     taken, home = list[str](), restored.stage.stream_home
 
     def die_after_one(spark: SparkSession, table: StreamedTable, *rest: Any) -> None:

@@ -102,7 +102,7 @@ def made(spark: SparkSession, make: Make) -> AbstractContextManager[None]:
 
 
 def run(spark: SparkSession, kind: str, folder: Path, checkpoint: Path) -> dict[int, list[str]]:
-    """Read what there is, a file a batch; the rows of each batch that ran, in order. Raises what the query dies of."""
+    """Read all files, one a batch, and return the rows of each batch in order. Raises the query's error."""
     emitted: dict[int, list[str]] = {}
 
     def keep(rows: DataFrame, batch_id: int) -> None:

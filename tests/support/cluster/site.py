@@ -37,7 +37,7 @@ from support.streams.stage import Stage, clicks_spec
 
 @dataclass
 class ClusterStage:
-    """``stage`` is the stream; files of clicks come to its feed when a test says so."""
+    """A stream whose feed gets files of clicks from a test."""
 
     stage: Stage
     feed: UPath
@@ -47,7 +47,7 @@ class ClusterStage:
 
     @classmethod
     def set_up(cls, root: Path, home: Path, data: str, control: str | None = None) -> ClusterStage:
-        """Below ``data``, a folder in HDFS; ``home`` is the platform's, ``control`` a control root of its own."""
+        """Make it below ``data`` in HDFS, with the platform's ``home`` and a ``control`` root of its own."""
         feed = UPath(f"{data}/feed")
         feed.mkdir(parents=True)
         # a quiet moment of a slow machine must not move the watermark
@@ -78,7 +78,7 @@ class ClusterStage:
         return set(self.fed) <= {name for one in committed for name in one.files} and len(committed) == len(log.begun())
 
     def assert_exact(self) -> None:
-        """A driver on this machine drains the stopped stream, for good; then each table holds what it must.
+        """Drain the stopped stream for good by a driver on this machine, and compare each table.
 
         Of a stream that is not drained something may still be due: a conflict that the next merge finds, a session.
         """

@@ -59,7 +59,7 @@ def assert_as_defined(
 
 
 def batches_on_path(home: StreamHome) -> list[MicroBatch]:
-    """The batches that led to what is open now. The first of a lineage that began with a state brought that alone."""
+    """Return the batches on the path of the open state. The first of a lineage with a state brought no events."""
     found: list[MicroBatch] = []
     active = active_lineage(home)
     for number, segment in enumerate(path_to(active, None, origins_of(home)) if active else ()):
@@ -69,7 +69,7 @@ def batches_on_path(home: StreamHome) -> list[MicroBatch]:
 
 
 def assert_path_as_defined(stage: Stage, files: ClickFiles) -> None:
-    """As ``assert_as_defined``, of a stream that was moved: its batches are those on the path of its lineage."""
+    """Compare the tables of a moved stream with the definition, by the batches on the path of its lineage."""
     rows = [row for name in sorted(files) for row in files[name]]
     assert_landed(stage, batches_of(batches_on_path(stage.stream_home), files), rows)
 

@@ -68,7 +68,7 @@ def ask_json(place: str) -> dict[str, Any]:
 
 @dataclass
 class HadoopDaemon:
-    """``main_class`` run with the settings in ``configuration`` (a folder); it prints into ``folder``."""
+    """A process of ``main_class`` with the settings in the folder ``configuration``. It prints into ``folder``."""
 
     main_class: str
     folder: Path
@@ -105,7 +105,7 @@ class HadoopDaemon:
             process.wait()
 
     def freeze(self) -> None:
-        """It neither works nor closes its connections, until ``thaw``."""
+        """Stop its work, with its connections open, until ``thaw``."""
         known(self.process).send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -149,7 +149,7 @@ class HadoopService(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start what is down, at the same place with the same data, and return when it can be used."""
+        """Start the daemons that are down, with the same data, and return when they can be used."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -168,7 +168,7 @@ class HadoopService(ABC):
 
 
 class Hdfs(HadoopService):
-    """One NameNode and one DataNode; ``folder`` gets settings, data and logs."""
+    """A NameNode and a DataNode. ``folder`` gets settings, data and logs."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -219,7 +219,7 @@ class Hdfs(HadoopService):
 
 
 class Yarn(HadoopService):
-    """One ResourceManager and one NodeManager; ``folder`` gets settings, work and logs.
+    """A ResourceManager and a NodeManager. ``folder`` gets settings, work and logs.
 
     ``core`` is a ``core-site.xml``: the file system of its applications.
     """
@@ -259,7 +259,7 @@ class Yarn(HadoopService):
         return [node["state"] for node in nodes] == ["RUNNING"]
 
     def asked(self, path: str) -> dict[str, Any]:
-        """What the ResourceManager answers below ``/ws/v1/cluster``; empty while it does not."""
+        """Return the ResourceManager's answer below ``/ws/v1/cluster``, empty without one."""
         return ask_json(f"{self.web}/ws/v1/cluster/{path}")
 
     def processes(self) -> Iterator[psutil.Process]:
@@ -302,14 +302,14 @@ def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
 
 @pytest.fixture
 def hdfs(running_hdfs: Hdfs) -> Hdfs:
-    """``hdfs.uri`` and ``hdfs.configuration``; up again if the test before has left it down."""
+    """The file system, started again if the test before has left it down."""
     running_hdfs.start()
     return running_hdfs
 
 
 @pytest.fixture
 def hdfs_folder(hdfs: Hdfs) -> UPath:
-    """A new folder of the test's own in HDFS; Python reaches it without a JVM."""
+    """Make a folder of the test's own in HDFS, which Python reaches without a JVM."""
     folder = UPath(f"{hdfs.uri}/tests/{uuid.uuid4().hex[:12]}")
     folder.mkdir(parents=True)
     return folder
@@ -323,6 +323,6 @@ def running_yarn(running_hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def yarn(running_yarn: Yarn, hdfs: Hdfs) -> Yarn:
-    """``yarn.configuration`` is for both; up again if the test before has left it down."""
+    """The cluster, started again if the test before has left it down. ``yarn.configuration`` is for both."""
     running_yarn.start()
     return running_yarn

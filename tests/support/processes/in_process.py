@@ -54,7 +54,7 @@ class ReadClicks(NamedTuple):
     files: ClickFiles
 
     def outcome(self, until: int) -> Outcome:
-        """What the definition makes of the batches up to that one."""
+        """Return the definition's outcome of the batches up to that one."""
         committed = CheckpointLog(self.stage.checkpoint).committed()[: until + 1]
         return sessionize(batches_of(committed, self.files), rules_of(self.stage.spec()))
 

@@ -138,7 +138,7 @@ class Stage:
         return self.stream_home.checkpoint(known(self.lineage))
 
     def exit_of(self, uid: str) -> ExitRecord:
-        """How a driver ended, which has left a record of it."""
+        """Return the exit record that a driver has left."""
         return known(EXIT_FILE.of(self.stream_home, uid).read())
 
     def record_spec(self) -> None:

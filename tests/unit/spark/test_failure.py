@@ -257,7 +257,7 @@ def test_what_tells_of_a_failure_is_not(message: str) -> None:
 def test_the_jvm_says_at_the_beginning_of_a_line_that_it_has_no_memory(
     tmp_path: Path, line: str, found: str | None
 ) -> None:
-    """That of an executor is another matter."""
+    """An executor's message does not count."""
     log = tmp_path / "driver.log"
     assert find_memory_message(log) is None, "it is not there"
     log.write_text(f"batch 7\n{'.' * LAST_BYTES}\n{line}\n\tat java.base/java.nio.HeapByteBuffer.<init>\n")

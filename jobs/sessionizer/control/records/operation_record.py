@@ -193,7 +193,10 @@ def write_request(home: StreamHome, record: OperationRecord) -> None:
 
 
 def keep_plan(home: StreamHome, planned: OperationRecord) -> OperationRecord:
-    """Keep the first plan of a request, which a lost job's later plan must not replace. Raises as write_request."""
+    """Keep the first plan of a request, which a lost job's later plan must not replace.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     have_folder(PLAN_FILE.folder(home), "the plan of an operation")
     PLAN_FILE.of(home, planned.id).create(planned)
     first = require_request(home, planned.id, PLAN_FILE)
@@ -233,14 +236,20 @@ def forget_approved(home: StreamHome, over: OperationRecord) -> None:
 
 
 def unbegun_commands(home: StreamHome) -> list[OperationRecord]:
-    """Return the approved commands that wait for the stream, the newest first. Raises as read_requests."""
+    """Return the approved commands that wait for the stream, the newest first.
+
+    Raises DamagedFile, ControlUnreachable.
+    """
     waiting = [each for each in read_requests(home) if each.asked_at is not None]
     begun = {each.id for each in read_operations(home)} if waiting else set()
     return [each for each in reversed(waiting) if each.id not in begun]
 
 
 def abandon_unbegun(home: StreamHome, command: OperationRecord, by: str) -> bool:
-    """Record that ``by`` gave ``command`` up. False if it has begun. Raises as ``write_request``."""
+    """Record that ``by`` gave ``command`` up. False if it has begun.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     have_folder(OPERATION_FILE.folder(home), "the record of an operation")
     abandoned = replace(command, outcome=Ending.ABANDONED, abandoned_by=by)
     return OPERATION_FILE.of(home, command.id).create(abandoned)

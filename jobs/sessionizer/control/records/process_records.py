@@ -256,7 +256,10 @@ STOP_FILE: Final = ControlFile("stop.{}", StopRequest, key="uid")
 
 
 def request_stop(home: StreamHome, uid: str, why: str) -> None:
-    """Ask driver ``uid`` to stop. Harmless when repeated, or when the driver is gone. Raises as write_exit."""
+    """Ask driver ``uid`` to stop. Harmless when repeated, or when the driver is gone.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     STOP_FILE.of(home, uid).write(StopRequest(uid, epoch_ms(), why))
 
 

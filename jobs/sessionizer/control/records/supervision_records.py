@@ -69,14 +69,17 @@ def write_desired(
 def begin_maintenance(home: StreamHome, found: Desired, afterwards: DesiredState, *, by: str, why: str) -> None:
     """Set the desired state to MAINTENANCE, and to ``afterwards`` after it, as decided by the state that was ``found``.
 
-    A user who has decided otherwise since then is not overwritten. Raises as ``write_desired``.
+    A user who has decided otherwise since then is not overwritten. Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
     maintenance = Desired(DesiredState.MAINTENANCE, epoch_ms(), by, why, afterwards=afterwards, seen=found.seen or 0)
     DESIRED_FILE.of(home).write(maintenance)
 
 
 def end_maintenance(home: StreamHome, afterwards: DesiredState, *, by: str, why: str) -> None:
-    """Set the state to ``afterwards``, unless it changed since. Raises as write_desired, DamagedFile."""
+    """Set the state to ``afterwards``, unless it changed since.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable, DamagedFile.
+    """
     found = read_desired(home)
     if found.state is DesiredState.MAINTENANCE:
         DESIRED_FILE.of(home).write(Desired(afterwards, epoch_ms(), by, why, seen=found.seen or 0))

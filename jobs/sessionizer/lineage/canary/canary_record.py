@@ -286,7 +286,7 @@ class CanaryWatch:
             raise canary_failure(self.home.name, self.canary)
 
     def judge_batches(self, log: BatchLog) -> str | None:
-        """Judge if ``log`` got batches. Returns a line once it is decided. Raises as ``judge``."""
+        """Judge if ``log`` got batches. Returns a line once it is decided. Raises LineageUnfit, LineageLeft."""
         if self.canary.outcome is not None or log.added == self.judged:
             return None
         self.judged = log.added

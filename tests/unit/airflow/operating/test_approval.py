@@ -1,4 +1,4 @@
-"""What is shown to whoever approves, what an answer hands on, what is told when it fails; plans of many erasures."""
+"""Approvals: the shown plan, the answer that is handed on, failures, and plans of many erasures."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
