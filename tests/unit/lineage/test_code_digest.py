@@ -27,7 +27,7 @@ PACKAGE = Path(sessionizer.__file__).parent
 DRIVER = "spark/driver/driver_loop.py"
 """Where the decisions of a driver begin."""
 DECIDES = dict(deciding_modules(PACKAGE))
-DECIDES_NOT = ["cli/app.py", "stream_spec/effect.py", "redaction.py", "state/proof/page.py"]
+DECIDES_NOT = ["cli/app.py", "stream_spec/effect.py", "redaction.py", "state/proof/result.py"]
 
 
 @cache
