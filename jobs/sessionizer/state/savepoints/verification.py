@@ -156,10 +156,11 @@ def _unfit_checksums(name: str, file: DataPath) -> str | None:
         return None
     try:
         checksums = file.with_name(f".{file.name}.crc").read_bytes()
-        with file.open("rb") as content:
-            wrong = hadoop_says_of(content, file.stat().st_size, checksums)
     except FileNotFoundError:
         return None
+    try:
+        with file.open("rb") as content:
+            wrong = hadoop_says_of(content, file.stat().st_size, checksums)
     except ValueError as error:
         wrong = str(error)
     return None if wrong is None else hadoop_file(name)

@@ -15,6 +15,7 @@ from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.state.lineages.origin import list_beginnings
+from sessionizer.state.savepoints import verification
 from sessionizer.state.savepoints.listing import (
     Candidate,
     Policy,
@@ -31,8 +32,15 @@ from sessionizer.state.savepoints.listing import (
     savepoint_of,
     write_data_record,
 )
-from sessionizer.state.savepoints.manifest import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state, read_manifest
-from sessionizer.state.savepoints.verification import Damage, digest_files
+from sessionizer.state.savepoints.manifest import (
+    UNSEEN_FOR_MS,
+    Evidence,
+    SavepointFile,
+    SavepointState,
+    judge_state,
+    read_manifest,
+)
+from sessionizer.state.savepoints.verification import Damage, digest_file, digest_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.fixtures.reviewed import Reviewed
 from support.places import opened
@@ -138,6 +146,22 @@ def test_checksums_of_hadoop_that_would_keep_spark_from_reading_are_named(tmp_pa
     assert wrong_with(home) == [(relative_name(hidden, home.root), Damage.UNFIT)]
     opened(hidden).unlink()
     assert wrong_with(home) == []
+
+
+def test_a_file_that_vanishes_while_it_is_verified_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fabricate(tmp_path, "s1")
+    name = next(name for name in names_of(home) if name.endswith(".parquet"))
+    file = opened(home.root / name)
+    file.with_name(f".{file.name}.crc").write_bytes(b"crc\0\0\0\2\0")
+
+    def digest_then_delete(named: str, path: DataPath) -> SavepointFile:
+        digest = digest_file(named, path)
+        if named == name:
+            file.unlink()
+        return digest
+
+    monkeypatch.setattr(verification, "digest_file", digest_then_delete)
+    assert wrong_with(home) == [(name, Damage.UNREADABLE)]
 
 
 @pytest.mark.parametrize(
