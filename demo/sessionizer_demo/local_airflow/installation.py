@@ -14,6 +14,9 @@ from sessionizer_demo.places import JARS, REPOSITORY
 
 LOOPBACK = "127.0.0.1"
 USER = "admin"
+LOCK_SECONDS = 60
+"""Seconds that a part of Airflow waits for another one's write into SQLite. With Python's own 5 a scheduler ended with
+"database is locked" on a slow machine, as its first tasks began."""
 MARK = "SESSIONIZER_INSTALLATION"
 """Environment variable that every process of an installation inherits. The end of the demo finds them all by it."""
 
@@ -41,6 +44,11 @@ class Installation:
     @property
     def _airflow_home(self) -> Path:
         return self.root / "airflow"
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file of this Airflow."""
+        return self._airflow_home / "airflow.db"
 
     @property
     def platform_home(self) -> Path:
@@ -90,6 +98,7 @@ class Installation:
     def _airflow(self) -> dict[str, str]:
         return {
             "AIRFLOW_HOME": str(self._airflow_home),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout={LOCK_SECONDS}",
             "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -54,6 +56,9 @@ class Parts:
                 stderr=subprocess.STDOUT,
                 check=True,
             )
+        # Kept in the file: a reader no longer waits for a writer, nor a writer for readers.
+        with closing(sqlite3.connect(self.installation.database)) as database:
+            database.execute("PRAGMA journal_mode=WAL")
 
     def start(self, name: str) -> None:
         """Start one part."""

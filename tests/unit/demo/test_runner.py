@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from sqlalchemy import make_url
 from typer.testing import CliRunner
 
 from sessionizer.errors import InvalidSpec, UnwritablePath
@@ -134,3 +135,12 @@ def test_the_commands_of_the_welcome_look_at_the_demos_own_home(
     assert exported["SESSIONIZER_HOME"] == installation.environment()["SESSIONIZER_HOME"]
     assert (Path(exported["SESSIONIZER_STREAMS"]) / "clicks.yaml").is_relative_to(REPOSITORY)
     assert list(faults(typed[1:])) == []
+
+
+def test_a_part_of_airflow_waits_long_for_the_write_of_another(tmp_path: Path) -> None:
+    installation = Installation(root=tmp_path / "demo", port=1)
+    address = make_url(installation.environment()["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"])
+    (file,), options = address.get_dialect()().create_connect_args(address)
+    assert file == str(installation.database)
+    # Python's own default gives up after 5 seconds, and a scheduler ends
+    assert options["timeout"] == 60
