@@ -167,15 +167,17 @@ def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_
 
 
 def test_what_a_seed_was_killed_to_remove_goes_with_the_next_verb_and_what_one_needs_stays(home: StreamHome) -> None:
-    over, pending = (new_operation(home, "seed", "ab", "ann", ("", -1)) for _ in range(2))
+    over, pending = (new_operation(home, "seed", "ab", "ann", ("", -1), savepoint=each) for each in ("old", "new"))
     for record in (replace(over, outcome=Ending.DONE), pending):
         write_operation(home, record)
         opened(home.seeds / record.id / "taken").mkdir(parents=True)
+        opened(home.unpacked / record.savepoint / "state").mkdir(parents=True)
     remove_abandoned(home)
-    assert [folder.name for folder in opened(home.seeds).iterdir()] == [pending.id]
+    left = [folder.name for root in (home.seeds, home.unpacked) for folder in opened(root).iterdir()]
+    assert left == [pending.id, pending.savepoint]
     write_operation(home, replace(pending, outcome=Ending.DONE))
     remove_abandoned(home)
-    assert list(opened(home.seeds).iterdir()) == []
+    assert [*opened(home.seeds).iterdir(), *opened(home.unpacked).iterdir()] == []
 
 
 def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(home: StreamHome) -> None:

@@ -135,22 +135,28 @@ class Sweep:
         reads them just now, or a command that was killed goes on with them.
         """
         found, born = self.savepoints(), min(self._lineages_since().values(), default=self.approved_at)
-        busy = being_read(found, epoch_ms()) | needed_to_go_on(self.home)
+        busy, written = being_read(found, epoch_ms()) | needed_to_go_on(self.home), set[str]()
         for each in found:
             if each.state is SavepointState.MAKING and (each.at or 0) < born:
                 busy.add(each.id)  # of a lineage before
-            if each.id in busy or each.state is SavepointState.MAKING:
+            if each.id in busy or each.id in written or each.state is SavepointState.MAKING:
                 continue
             if each.is_complete and each.manifest is not None and has_table(each.manifest, GROUP_LOGS):
                 new = rewrite_savepoint(self.spark, each.home, each.manifest, self._erased)
                 if new is None:
                     continue
-                self.say(f"savepoint {each.id}: written anew as {new}")
+                written.add(new)  # the list may have it as the remains of a killed sweep
+                done = f"written anew as {new}"
             else:
-                self.say(f"savepoint {each.id}: removed")
+                done = "removed"
             write_data_record(each.home.condemned, RemovalMark(epoch_ms()))
+            if being_read([each], epoch_ms()) or each.id in needed_to_go_on(self.home):  # since the list was made
+                remove_data(each.home.condemned)
+                busy.add(each.id)
+                continue
             remove_data(each.home.manifest)
             remove_tree(each.home.root)
+            self.say(f"savepoint {each.id}: {done}")
         return sorted(busy.intersection(each.id for each in found))
 
     @property

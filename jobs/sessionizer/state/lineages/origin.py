@@ -196,13 +196,14 @@ def lineage_before(home: StreamHome, lineage: str) -> str | None:
 
 
 def remove_abandoned(home: StreamHome, prepared: str = "") -> None:
-    """Remove half-made lineages but the ``prepared`` one, and histories of past seeds. Needs the lease."""
+    """Remove half-made lineages but the ``prepared`` one, and what past seeds and restores left. Needs the lease."""
     for lineage in find_abandoned_lineages(home):
         if lineage != prepared:
             remove_lineage(home, lineage)
     pending = pending_operation(home)
-    for taken in list_entries(home.seeds):
-        if pending is None or taken.name != pending.id:
+    needed = set() if pending is None else {pending.id, pending.savepoint}
+    for taken in (*list_entries(home.seeds), *list_entries(home.unpacked)):
+        if taken.name not in needed:
             remove_tree(taken)
 
 

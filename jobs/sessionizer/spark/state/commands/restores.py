@@ -247,8 +247,9 @@ class RestoreRunner(SparkRunner[Restore]):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage with the state of the savepoint, divided anew if that is wanted."""
-        manifest, spec, now, excluded_ranges = self.manifest, self._new_spec, epoch_ms(), self._out
+        manifest, spec, excluded_ranges = self.manifest, self._new_spec, self._out
         division = Division.read(manifest.spec, manifest.fingerprint.configuration)
+        partitions = division.change(spec.key_groups, self.command.partitions).partitions
         with read_saved_state(self.spark, self.home, self.savepoint, manifest, spec.key_groups) as saved:
             events: State = saved.open_events
             kept, applied = manifest.kept, manifest.migrations
@@ -256,6 +257,7 @@ class RestoreRunner(SparkRunner[Restore]):
                 migrated = self._migrated(self.home.lineage(self.lineage).migration, saved.open_events)
                 migrated.decide()
                 events, kept, applied = migrated.migrate(spec.key_groups), migrated.kept, migrated.applied()
+            now = epoch_ms()
             transfer = StateTransfer(
                 origin=self._origin(now, operation),
                 spec=self._record(now),
@@ -272,7 +274,6 @@ class RestoreRunner(SparkRunner[Restore]):
                     **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
                 },
             )
-            partitions = division.change(spec.key_groups, self.command.partitions).partitions
             self.start_with(events, transfer, spec, partitions, operation, self._examined)
 
     @cached_property

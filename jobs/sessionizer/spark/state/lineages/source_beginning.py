@@ -27,7 +27,7 @@ from sessionizer.checkpoint.files import SeenFile, files_of_batch, read_seen_fil
 from sessionizer.checkpoint.log_entries import initial_offset, read_begun_batch, read_last_commit
 from sessionizer.errors import InvalidSpec, SessionizerError, SourceMissing, SourceReplaced, TransientError
 from sessionizer.home.data_files import commits_of, data_exists, list_added_files, read_actions
-from sessionizer.home.roots import DataPath, folder_at, resolve_place
+from sessionizer.home.roots import DataPath, folder_at, is_uri, resolve_place
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import choose_known_ids, replaced_names, require_same_source
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
@@ -122,18 +122,23 @@ def _unread(spark: SparkSession, source: Source, home: Path, committed: Committe
             read = {file.uri for file in committed.seen_files}
             return sum(file.uri not in read for file in files_there(spark, source, home))
         case "delta":
-            newest = _newest_version(spark, resolve_place(source.path, home))
-            return max(0, newest + 1 - (int(offset["reservoirVersion"]) if offset else 0))
+            end = _newest_version(spark, resolve_place(source.path, home)) + 1
+            return _unread_before(end, int(offset["reservoirVersion"]) if offset else 0)
         case "kafka":
             ends = offsets_at(spark, source, home, Start(edge=Edge.LATEST))
             known = offset or offsets_at(spark, source, home, Start(edge=Edge.EARLIEST))
             return sum(
-                end - known.get(topic, {}).get(partition, 0)
+                _unread_before(end, known.get(topic, {}).get(partition, 0))
                 for topic, partitions in ends.items()
                 for partition, end in partitions.items()
             )
         case "socket":
             return None
+
+
+def _unread_before(end: int, position: int) -> int:
+    """Count the items from ``position`` on. One behind the end is of a topic or table that was made anew."""
+    return end - position if position <= end else end
 
 
 def _beginning_of_delta(spark: SparkSession, source: DeltaSource, home: Path, start: Start) -> Beginning:
@@ -231,8 +236,10 @@ def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: 
     commits, holes = commits_of(table), dict[int, int]()
     for version, commit in () if replaced else commits.items():
         if version >= int(offset["reservoirVersion"]):
-            added = [unquote(str(add["path"])) for add in list_added_files(read_actions(commit))]
-            gone = sum(not data_exists(folder_at(path) if "://" in path else table / path) for path in added)
+            # a compaction rewrites rows that the stream has in their first files, so Delta's source skips its files
+            adds = (add for add in list_added_files(read_actions(commit)) if add["dataChange"])
+            places = (unquote(str(add["path"])) for add in adds)
+            gone = sum(not data_exists(folder_at(place) if is_uri(place) else table / place) for place in places)
             holes |= {version: gone} if gone else {}
     oldest = 0 if 0 in commits else min(commits_of(table, _CHECKPOINT), default=0)
     return going_on_in_table(offset, set(commits), holes, replaced=replaced, oldest=oldest)

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.checkpoint.files import SeenFile, read_seen_files
 from sessionizer.checkpoint.log_entries import PARTITIONS
+from sessionizer.control.records.process_records import this_process
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.contents import would_be_schema, would_be_sessions
 from sessionizer.core.key_group.merging import ends_of_open
@@ -28,6 +29,7 @@ from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.rows import INITIAL, REVISION
 from sessionizer.core.wire.schema import CLIENT
 from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import close_to_others
 from sessionizer.home.roots import uri_of
@@ -68,12 +70,12 @@ from sessionizer.spark.state.open_events import (
     whole_logs,
 )
 from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch, require_unchanged
-from sessionizer.state.savepoints.listing import UseMark, write_data_record
+from sessionizer.state.savepoints.listing import UseMark, examine_savepoint, write_data_record
 from sessionizer.state.savepoints.manifest import (
     Counts,
     Manifest,
     SavepointKind,
-    read_manifest,
+    SavepointState,
     read_saved_spec,
     write_manifest,
 )
@@ -312,12 +314,16 @@ def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manife
     """Write a canonical savepoint anew beside itself, without the events of ``erased`` keys. Returns the new id.
 
     None: it holds no event of them. The savepoint itself stays, for the caller to remove. The next call completes a
-    killed one. Raises UnwritablePath, DiskFull and Spark's errors.
+    killed one. Raises UnusableSavepoint if another process writes it, UnwritablePath, DiskFull and Spark's errors.
     """
     parts, groups = min(manifest.key_groups, _FILES_PER_TABLE), manifest.key_groups
     new = SavepointHome.of(home.root.parent, f"{home.id}{_ANEW}")
-    if read_manifest(new) is not None:
+    found = examine_savepoint(new, epoch_ms())
+    if found.is_complete:
         return new.id
+    maker = found.begun.process if found.begun and found.state is SavepointState.MAKING else this_process()
+    if maker != this_process():
+        raise UnusableSavepoint(new.id, f"process {maker.pid} on {maker.host} makes it. Type the erase again later")
     if not count_erased_in_savepoint(spark, home, manifest, erased):
         return None
     with few_blobs_at_a_time(spark):
