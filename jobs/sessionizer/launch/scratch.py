@@ -74,13 +74,15 @@ def _is_left(folder: Path) -> bool:
     except FileNotFoundError:  # another process makes the folder right now, or died as it made it
         return time.time() - folder.lstat().st_mtime > UNUSED_AFTER_S
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         found = os.fstat(descriptor)
+        if found.st_size == 0 and time.time() - found.st_mtime <= UNUSED_AFTER_S:
+            return False  # without a lock, which could keep the folder's process from its own
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:  # its process lives
         return False
     finally:
         os.close(descriptor)
-    return found.st_size > 0 or time.time() - found.st_mtime > UNUSED_AFTER_S
+    return True
 
 
 def _remove_own(folder: Path, pid: int) -> None:

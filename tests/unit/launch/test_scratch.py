@@ -70,6 +70,21 @@ def test_a_folder_that_another_process_makes_right_now_stays(monkeypatch: pytest
     assert (Path(found[SCRATCH]) / "held").exists()
 
 
+def test_a_sweep_keeps_no_process_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock of a sweep, be it for a moment, would leave the folder without its own: a later sweep would remove it."""
+    found, close = scratch_environment({}), os.close
+
+    def close_after_the_start(descriptor: int) -> None:
+        hold_scratch(found)
+        close(descriptor)
+
+    (base,) = tmp_path.iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", close_after_the_start)
+        sweep_scratch(base)
+    assert Path(found[SCRATCH], "held").read_text() == str(os.getpid())
+
+
 def test_a_folder_whose_maker_died_goes_later(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     for folder in (old, new):
