@@ -28,7 +28,7 @@ from sessionizer.checkpoint.log_entries import (
     read_last_commit,
     read_planned_batch,
 )
-from sessionizer.spark.ingest.punctuation import TakenPunctuations
+from sessionizer.spark.ingest.punctuation import PunctuationRemoval
 
 SOURCES = [EVENTS, PUNCTUATIONS]
 
@@ -116,36 +116,36 @@ def thirteen_punctuations(tmp_path: Path) -> tuple[Path, Path, Callable[[], list
 
 def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path) -> None:
     checkpoint, folder, left = thirteen_punctuations(tmp_path)
-    fresh = TakenPunctuations.left_behind(folder, checkpoint, keep=0)
-    fresh.sweep(None)
+    fresh = PunctuationRemoval(folder, checkpoint, pytest.fail, keep=0)
+    fresh.remove(None)
     assert left() == [*range(13)], "nothing is committed"
-    fresh.sweep(1)
+    fresh.remove(1)
     assert left() == [*range(1, 13)]
-    fresh.sweep(3)
+    fresh.remove(3)
     assert left() == [10, 11, 12]
-    fresh.sweep(3)
+    fresh.remove(3)
 
     (folder / "2.json").touch()  # as a driver leaves it that is killed before it comes to it
     (checkpoint / "commits").mkdir()
     (checkpoint / "commits" / "3").touch()
-    successor = TakenPunctuations.left_behind(folder, checkpoint, keep=0)
+    successor = PunctuationRemoval(folder, checkpoint, pytest.fail, keep=0)
     assert left() == [10, 11, 12]
-    successor.sweep(4)
+    successor.remove(4)
     assert left() == [12]
 
 
 def test_punctuations_of_batches_that_are_kept_stay(tmp_path: Path) -> None:
     checkpoint, folder, left = thirteen_punctuations(tmp_path)
-    fresh = TakenPunctuations.left_behind(folder, checkpoint, keep=2)
-    fresh.sweep(1)
-    fresh.sweep(3)
+    fresh = PunctuationRemoval(folder, checkpoint, pytest.fail, keep=2)
+    fresh.remove(1)
+    fresh.remove(3)
     assert left() == [*range(1, 13)], "batch 1 is no longer kept"
     (checkpoint / "commits").mkdir()
     for batch in (2, 3):
         (checkpoint / "commits" / str(batch)).touch()
-    successor = TakenPunctuations.left_behind(folder, checkpoint, keep=1)
+    successor = PunctuationRemoval(folder, checkpoint, pytest.fail, keep=1)
     assert left() == [*range(4, 13)], "those of the oldest batch that is kept are needed by no replay"
-    successor.sweep(4)
+    successor.remove(4)
     assert left() == [10, 11, 12]
 
 

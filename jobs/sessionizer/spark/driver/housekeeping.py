@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -15,7 +14,7 @@ from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.local_files import BoundedLog, first_line
+from sessionizer.home.local_files import BoundedLog
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import backfill_command, describe_late_backlog
@@ -24,43 +23,12 @@ from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
-from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations, TimeoutTable
+from sessionizer.spark.ingest.punctuation import PunctuationRemoval, TimeoutTable
 from sessionizer.spark.internals.delta_append import Transaction, write_once
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.sinks.examine import ChangeWatch
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
 from sessionizer.spark.sinks.tables import ensure_table
-
-RETRY_AFTER_MS: Final = MINUTE
-
-
-class PunctuationRemoval:
-    """Removal of the punctuations in ``folder`` that the query read, except those of the ``keep`` newest batches."""
-
-    def __init__(self, folder: DataPath, checkpoint: DataPath, say: Callable[[str], None], keep: int = KEPT) -> None:
-        self._left_behind = partial(TakenPunctuations.left_behind, folder, checkpoint, keep)
-        self._taken, self._say = self._left_behind(), say
-        self._failed_at: int | None = None
-
-    def is_due(self, committed: int | None) -> bool:
-        """Whether a batch was ``committed`` since the last removal, or one that failed is to be retried."""
-        if self._failed_at is not None:
-            return epoch_ms() >= self._failed_at + RETRY_AFTER_MS
-        return committed not in (None, self._taken.swept)
-
-    def remove(self, committed: int | None) -> None:
-        """Remove the punctuations that no batch needs any more, if a removal is due. A failure is only said."""
-        if not self.is_due(committed):
-            return
-        try:
-            if self._failed_at is not None:
-                self._taken = self._left_behind()  # as the next driver would, because it may have failed anywhere
-            self._taken.sweep(committed)
-            self._failed_at = None
-        except (OSError, ValueError, StoreUnreachable) as error:
-            self._failed_at = epoch_ms()
-            self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
-
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
 FOLDER_EVERY_MS: Final = MINUTE

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -35,10 +35,11 @@ from sessionizer.checkpoint.log_entries import (
 )
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
-from sessionizer.errors import InvalidSpec
-from sessionizer.home.clock import epoch_ms
+from sessionizer.errors import InvalidSpec, StoreUnreachable
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.data_files import list_names, publish_json, remove_data
 from sessionizer.home.json_record import JsonObject, add_stamp, content_of
+from sessionizer.home.local_files import first_line
 from sessionizer.home.record_file import read_json, write_json
 from sessionizer.home.roots import ControlPath, DataPath, resolve_place, uri_of
 from sessionizer.home.stream_home import LineageHome
@@ -130,47 +131,62 @@ KEPT: Final = 100
 """Batches for which punctuations are kept: as many as Spark keeps of its logs."""
 
 
-@dataclass(slots=True)
-class TakenPunctuations:
-    """Punctuations that a query has read. The ``keep`` newest batches keep theirs. ``swept``: the last batch done."""
+RETRY_AFTER_MS: Final = MINUTE
 
-    folder: DataPath
-    checkpoint: DataPath
-    keep: int = KEPT
-    swept: int | None = None
-    kept: deque[tuple[int, list[str]]] = field(default_factory=deque)
 
-    @classmethod
-    def left_behind(cls, folder: DataPath, checkpoint: DataPath, keep: int = KEPT) -> TakenPunctuations:
+class PunctuationRemoval:
+    """Removal of the punctuations in ``folder`` that a query has read. The ``keep`` newest batches keep theirs."""
+
+    def __init__(self, folder: DataPath, checkpoint: DataPath, say: Callable[[str], None], keep: int = KEPT) -> None:
         """Begin where an earlier driver ended, with the punctuations that it did not remove. Raises OSError."""
-        committed = list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
-        taken = cls(folder, checkpoint, keep, max(committed, default=None))
-        there = {name for name in list_names(folder) if name.endswith(".json")} if committed else set()
-        if taken.swept is not None and there:
+        self._folder, self._checkpoint, self._say, self._keep = folder, checkpoint, say, keep
+        self._failed_at: int | None = None
+        self._begin()
+
+    def is_due(self, committed: int | None) -> bool:
+        """Whether a batch was ``committed`` since the last removal, or one that failed is to be retried."""
+        if self._failed_at is not None:
+            return epoch_ms() >= self._failed_at + RETRY_AFTER_MS
+        return committed not in (None, self._swept)
+
+    def remove(self, committed: int | None) -> None:
+        """Remove the punctuations that no batch needs any more, if a removal is due. A failure is only said."""
+        if not self.is_due(committed):
+            return
+        try:
+            if self._failed_at is not None:
+                self._begin()  # as the next driver would, because it may have failed anywhere
+            if committed is not None and committed != self._swept:
+                self._sweep(committed)
+            self._failed_at = None
+        except (OSError, ValueError, StoreUnreachable) as error:
+            self._failed_at = epoch_ms()
+            self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
+
+    def _begin(self) -> None:
+        committed = list_committed_batches(self._checkpoint) & list_begun_batches(self._checkpoint)
+        self._swept, self._kept = max(committed, default=None), deque[tuple[int, list[str]]]()
+        there = {name for name in list_names(self._folder) if name.endswith(".json")} if committed else set()
+        if self._swept is not None and there:
             oldest = min(committed)
-            read = list_files_until(checkpoint, oldest, PUNCTUATIONS)  # all since the lineage began, mostly gone
-            taken._remove(uri for uri in read if _name(uri) in there)
-            planned = (read_planned_batch(checkpoint, each) for each in (oldest, taken.swept))
+            read = list_files_until(self._checkpoint, oldest, PUNCTUATIONS)  # all since the lineage began, mostly gone
+            self._delete(uri for uri in read if _name(uri) in there)
+            planned = (read_planned_batch(self._checkpoint, each) for each in (oldest, self._swept))
             ends = [each.last_file_offset(PUNCTUATIONS) for each in planned]
             # to which of the batches each belongs is not worth a look at all of them: they are kept a little longer
-            taken.kept.append((taken.swept, files_between(checkpoint, PUNCTUATIONS, *ends)))
-        return taken
+            self._kept.append((self._swept, files_between(self._checkpoint, PUNCTUATIONS, *ends)))
 
-    def sweep(self, committed: int | None) -> None:
-        """Note the punctuations of batches up to ``committed``, and remove those no longer kept. Raises OSError."""
-        if committed is None or committed == self.swept:
-            return
-        first = committed if self.swept is None else self.swept + 1
-        for batch_id in range(first, committed + 1):
-            if taken := files_of_batch(self.checkpoint, batch_id, PUNCTUATIONS):
-                self.kept.append((batch_id, taken))
-            self.swept = batch_id
-        while self.kept and self.kept[0][0] <= committed - self.keep:
-            self._remove(self.kept.popleft()[1])
+    def _sweep(self, committed: int) -> None:
+        for batch_id in range(committed if self._swept is None else self._swept + 1, committed + 1):
+            if taken := files_of_batch(self._checkpoint, batch_id, PUNCTUATIONS):
+                self._kept.append((batch_id, taken))
+            self._swept = batch_id
+        while self._kept and self._kept[0][0] <= committed - self._keep:
+            self._delete(self._kept.popleft()[1])
 
-    def _remove(self, uris: Iterable[str]) -> None:
+    def _delete(self, uris: Iterable[str]) -> None:
         for uri in uris:
-            remove_data(self.folder / _name(uri))
+            remove_data(self._folder / _name(uri))
 
 
 def _name(uri: str) -> str:

@@ -19,11 +19,11 @@ from sessionizer.lineage.canary.canary_record import begin_canary, promote_linea
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver import driver_loop as driving
-from sessionizer.spark.driver import housekeeping as punctuation_removal
 from sessionizer.spark.driver.driver_loop import CanaryRollbackRunner
-from sessionizer.spark.driver.housekeeping import RETRY_AFTER_MS, PunctuationRemoval
 from sessionizer.spark.driver.lookups import BackgroundWork
 from sessionizer.spark.driver.options import DriverOptions
+from sessionizer.spark.ingest import punctuation as punctuation_removal
+from sessionizer.spark.ingest.punctuation import RETRY_AFTER_MS, PunctuationRemoval
 from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.steps import PointOfNoReturn
 from sessionizer.stream_spec.spec_folder import SpecFile
