@@ -213,14 +213,14 @@ class StreamChanged(OfStream, TerminalError, exit_code=69):
 
 class OperationPastReturn(OfStream, TerminalError, exit_code=43):
     title = "the operation can only be completed"
+    message = (
+        "the {0.verb} of stream {0.stream!r} cannot be abandoned, because it has begun to change tables or lineage "
+        "(its last step is '{0.step}')"
+    )
     remedy = "run the command that `sessionizer status` shows: it resumes where it was"
     verb: str
     step: str
     command: str
-
-    def __str__(self) -> str:
-        why = f"because it has begun to change tables or lineage (its last step is '{self.step}')"
-        return f"the {self.verb} of stream {self.stream!r} cannot be abandoned, {why}"
 
     def advise(self) -> str:
         """Return the command that resumes it."""

@@ -14,9 +14,10 @@ from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.home.local_files import file_kind, open_regular
+from sessionizer.home.names import TABLES
 from sessionizer.home.roots import DataPath, resolve_place
 from sessionizer.stream_spec.decisions import Document
-from sessionizer.stream_spec.document.names import Verbatim
+from sessionizer.stream_spec.document.names import Verbatim, catalog_names
 from sessionizer.stream_spec.document.source import READ_BESIDE
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_text import MOST_BYTES, YamlDocument, invalid_spec
@@ -128,7 +129,10 @@ def read_text(path: Path) -> str:
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except RuntimeError:  # a link to itself
+        return False
 
 
 def _read_beside(spec: Path, name: str) -> bytes:
@@ -156,17 +160,27 @@ def check_file_name(path: Path, spec: StreamSpec) -> None:
 def require_own_tables(spec: StreamSpec, others: Iterable[StreamSpec], platform_home: Path) -> None:
     """Raise InvalidSpec if another stream has the same tables. The driver that comes second would be refused.
 
-    It is no problem of the folder: Airflow would have no DAGs of the stream that runs, either.
+    A folder within a table is refused, too, because a compaction of that table would delete its files. It is no problem
+    of the folder of specs: Airflow would have no DAGs of the stream that runs, either.
     """
-    folder = _folder_of_tables(spec, platform_home)
+    folder, names = _folder_of_tables(spec, platform_home), _names_of_tables(spec)
     for other in others:
+        place = _folder_of_tables(other, platform_home)
         if other.name == spec.name:
             continue
-        if folder is not None and folder == _folder_of_tables(other, platform_home):
+        if folder and place and (folder == place or _is_in_table(folder, place) or _is_in_table(place, folder)):
             allowed = f"a folder of its own, because stream {other.name!r} writes there"
             raise InvalidSpec("sink.path", spec.sink.path, allowed)
-        if spec.sink.table is not None and spec.sink.table == other.sink.table:
+        if names & _names_of_tables(other):
             raise InvalidSpec("sink.table", spec.sink.table, f"a name of its own, because stream {other.name!r} has it")
+
+
+def _is_in_table(folder: str, tables: str) -> bool:
+    return any(f"{folder}/".startswith(f"{tables}/{table}/") for table in TABLES)
+
+
+def _names_of_tables(spec: StreamSpec) -> set[str]:
+    return set() if spec.sink.table is None else set(catalog_names(spec.sink.table).values())
 
 
 def _folder_of_tables(spec: StreamSpec, platform_home: Path) -> str | None:

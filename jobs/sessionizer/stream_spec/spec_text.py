@@ -6,7 +6,7 @@ merge keys are refused.
 
 import difflib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_origin
@@ -83,8 +83,8 @@ class YamlDocument:
             require_short_numbers(node)
             self._note_lines(node, (), file)
             self.data: object = loader.construct_document(node) if node else None
-        # a date such as 2026-99-99 is a ValueError
-        except (yaml.YAMLError, ValueError) as error:
+        # a date such as 2026-99-99 is a ValueError, and `!!bool maybe` a KeyError
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
             raise broken_yaml(error, file) from None
 
     def line_of(self, path: Sequence[str]) -> int | None:
@@ -108,6 +108,8 @@ def broken_yaml(error: Exception, file: Path) -> InvalidSpec:
     """Translate a syntax error into one of ours, with its line."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    if isinstance(error, LookupError | AttributeError):
+        problem = "a value does not fit its tag"
     line = mark.line + 1 if mark else None
     broken = Verbatim(f"broken ({problem})")
     if "mapping values are not allowed" in problem:
@@ -121,16 +123,18 @@ UNKNOWN_KEY: Final = "extra_forbidden"
 KNOCK_ON: Final = "default_factory_not_called"
 """Pydantic's error type for a default that depends on a field with a problem of its own."""
 
-SECTIONS: Final[dict[YamlPath, type[Section]]] = {
-    (): StreamSpec,
-    **{
-        (name,): kind
-        for name, field in StreamSpec.model_fields.items()
-        for kind in (field.annotation, *get_args(field.annotation))
-        if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Section)
-    },
-    **{("source", tag): model for tag, model in SOURCES.items()},
-}
+
+def _sections(model: type[Section], place: YamlPath) -> Iterator[tuple[YamlPath, type[Section]]]:
+    yield place, model
+    for name, field in model.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Section):
+                yield from _sections(kind, (*place, field.alias or name))
+
+
+SECTIONS: Final[dict[YamlPath, type[Section]]] = dict(
+    chain(_sections(StreamSpec, ()), *(_sections(model, ("source", tag)) for tag, model in SOURCES.items()))
+)
 """The model of each block, by pydantic's location of it (a source is located by its format too)."""
 
 ALLOWED: Final = {
@@ -144,6 +148,7 @@ ALLOWED: Final = {
     "less_than_equal": "a whole number of at most {le}",
     "literal_error": "{expected}",
     "enum": "{expected}",
+    "list_type": "a list, whose lines begin with `- `",
     "dict_type": "a block of `key: value` lines",
     "model_type": "a block of `key: value` lines",
     "model_attributes_type": "a block of `key: value` lines",

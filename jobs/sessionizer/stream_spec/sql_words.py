@@ -104,10 +104,28 @@ def find_qualified_name(words: Sequence[SqlWord], at: int) -> tuple[int, str]:
     return start, "".join(word.name for word in words[start : at + 1])
 
 
+_CLOSED: Final = {"(": ")", "[": "]", "<": ">"}
+
+
+def nests_deeper(sql: str, most: int) -> bool:
+    """Whether more than ``most`` brackets are open somewhere. ``<`` is one behind the name of a nested type only."""
+    waiting, before = list[str](), None
+    for word in words_of(sql):
+        is_type = before is not None and before.is_name("array", "map", "struct")
+        if word.is_symbol("(", "[") or (is_type and word.is_symbol("<")):
+            waiting.append(_CLOSED[word.written])
+        elif waiting and word.is_symbol(waiting[-1]):
+            waiting.pop()
+        if len(waiting) > most:
+            return True
+        before = word
+    return False
+
+
 def find_closing(words: Sequence[SqlWord], opening: int) -> int:
     """Return the position at which the brackets opened at ``opening`` close, or the end of ``words`` if they do not."""
     opened, depth = words[opening].written, 0
-    closed = {"(": ")", "[": "]", "<": ">"}[opened]
+    closed = _CLOSED[opened]
     for at in range(opening, len(words)):
         depth += words[at].is_symbol(opened) - words[at].is_symbol(closed)
         if not depth:

@@ -4,6 +4,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, UnknownStream
 from sessionizer.stream_spec.document.names import LONGEST, MILLISECONDS_OF, format_duration, parse_duration
-from sessionizer.stream_spec.spec_folder import add_place, find_stream, load_stream, survey_streams
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.spec_folder import add_place, find_stream, load_stream, require_own_tables, survey_streams
 from sessionizer.stream_spec.spec_text import DEEPEST, MOST_BYTES, MOST_NODES, SafeLoader, require_bounds
 from support.expected.file_accesses import file_accesses
 from support.faults.bad_clicks import changed
@@ -83,12 +85,16 @@ def _device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
+def _link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
 def _large(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 40)
 
 
-@pytest.mark.parametrize("make", [_pipe, _socket, _device, _large, Path.mkdir])
+@pytest.mark.parametrize("make", [_pipe, _socket, _device, _large, _link_to_itself, Path.mkdir])
 def test_what_is_no_regular_file_of_bounded_size_is_refused_at_once(
     tmp_path: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +130,31 @@ def test_no_line_of_a_file_outside_is_shown(tmp_path: Path) -> None:
     assert "s3cr3t" not in caught.value.advise()
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "field"),
+    [
+        ({"path": "lake"}, {"path": "lake/"}, "sink.path"),
+        ({"path": "lake"}, {"path": "lake/sessions"}, "sink.path"),
+        ({"path": "lake/quarantine/eu"}, {"path": "lake"}, "sink.path"),
+        ({"path": "lake"}, {"path": "lake/eu"}, None),
+        ({"path": "lake"}, {"path": "lakes/sessions"}, None),
+        ({"table": "web.clicks"}, {"table": "web.clicks"}, "sink.table"),
+        ({"table": "web.clicks_daily"}, {"table": "web.clicks"}, "sink.table"),
+        ({"table": "web.clicks"}, {"table": "web.visits"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_stream_has_tables_and_names_of_its_own(
+    tmp_path: Path, ours: dict[str, str], theirs: dict[str, str], field: str | None
+) -> None:
+    sinks = {"one": ours, "two": theirs}
+    specs = [StreamSpec.model_validate(changed({"name": name, "sink": sink})) for name, sink in sinks.items()]
+    for spec in specs:
+        with pytest.raises(InvalidSpec) if field else nullcontext() as caught:
+            require_own_tables(spec, specs, tmp_path)
+        assert caught is None or caught.value.field == field
+
+
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=STREAMS_FOLDER):
         load_streams(tmp_path / "nowhere")
@@ -141,6 +172,9 @@ def test_an_unknown_stream_is_told_with_the_known(tmp_path: Path, name: str) -> 
     assert set(caught.value.known) == {"one"}
 
 
+UNFIT_FOR_TAGS = ["!!int ''", "!!int '-'", "!!int x", "!!float ''", "!!float '1:x'", "!!bool maybe", "!!timestamp x"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -151,6 +185,7 @@ def test_an_unknown_stream_is_told_with_the_known(tmp_path: Path, name: str) -> 
         (b"name: *nobody\n", r"visits\.yaml:1: the YAML is broken \(an alias \(\*nobody\) is not read: write"),
         (b"a: 1\n---\nb: 2\n", r"visits\.yaml:2: the YAML is broken"),
         (b"name: 2026-99-99\n", r"visits\.yaml: the YAML is broken \(month must be"),
+        *((f"name: {tagged}\n".encode(), r"visits\.yaml: the YAML is broken") for tagged in UNFIT_FOR_TAGS),
         (b"? [a]\n: 1\n", r"visits\.yaml:1: the YAML is broken"),
         (b"a: &a {b: *a}\n", r"visits\.yaml:1: the YAML is broken \(an alias \(\*a\) is not read"),
         (b"a: " + b"{a: " * 50_000, r"visits\.yaml:1: the YAML is broken \(blocks nest too deeply\)"),

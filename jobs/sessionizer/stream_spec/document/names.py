@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -34,6 +35,7 @@ from sessionizer.home.names import (
 )
 from sessionizer.home.roots import ObjectStore, object_store
 from sessionizer.launch.driver_environment import is_airflows
+from sessionizer.stream_spec.sql_words import nests_deeper
 
 
 class Section(BaseModel):
@@ -121,10 +123,18 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """Text that is not empty. Surrounding white space is removed."""
 
 
+def split_url(url: str, allowed: str) -> SplitResult:
+    """Return the parts of ``url``. Refuses one with a NUL, and one whose host or port is none."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.port != 0 and "\0" not in url:
+            return parts
+    raise refusal(url, allowed)
+
+
 def check_place(place: str) -> str:
     """Return ``place``, a path or a URI, if it holds no credentials. hdfs:// and abfss:// have a name before the @."""
-    parts = urlsplit(place)
-    before, _, host = parts.netloc.rpartition("@")
+    before, _, host = split_url(place, "a path, or a URI such as s3://bucket/folder").netloc.rpartition("@")
     if host and (":" in before or (before and object_store(place) in {ObjectStore.S3, ObjectStore.GCS})):
         raise refusal(place, "a place without credentials. Put them into the environment of the driver")
     return place
@@ -159,7 +169,20 @@ class Sql:
     """Mark of text that is SQL."""
 
 
-Expression = Annotated[Text, Sql()]
+DEEPEST_SQL: Final = 200
+"""Brackets within brackets. Plans read SQL by functions that call themselves, which Python limits."""
+
+
+def check_depth(sql: str) -> str:
+    """Return ``sql``, an expression or the types of columns, if its brackets are not too deep."""
+    if nests_deeper(sql, DEEPEST_SQL):
+        raise refusal(sql, f"SQL with at most {DEEPEST_SQL} brackets within each other")
+    return sql
+
+
+Ddl = Annotated[Text, AfterValidator(check_depth)]
+"""Columns and their types in Spark's dialect."""
+Expression = Annotated[Ddl, Sql()]
 """SQL in Spark's dialect. ``sql_guard`` decides what it may contain, and Spark parses it when the stream starts."""
 
 COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {

@@ -12,6 +12,7 @@ from sessionizer.stream_spec.document.names import (
     ColumnName,
     Duration,
     Expression,
+    Place,
     Section,
     Text,
     refusal,
@@ -104,6 +105,8 @@ class Mapping(Section):
 
 
 MEBIBYTE: Final = 2**20
+LARGEST: Final = 2**53 - 1
+"""Largest number of events or bytes: state and records keep it exactly. No session and no row has so many."""
 KEEP_CAPS: Final = "earlier events keep the caps that they came with"
 
 
@@ -148,7 +151,7 @@ class Rules(Section):
         examples=[{"acme": "10 minutes"}],
     )
     client_timeouts_table: Annotated[
-        Text | None, FieldEffect("table of timeouts changed", "earlier events keep their timeout")
+        Place | None, FieldEffect("table of timeouts changed", "earlier events keep their timeout")
     ] = Field(
         default=None,
         description="Delta table with the columns client (string) and timeout_ms (bigint, milliseconds), which may "
@@ -157,7 +160,7 @@ class Rules(Section):
         examples=["lake/client_timeouts"],
     )
     max_events: Annotated[int | None, FieldEffect("cap changed", KEEP_CAPS)] = Field(
-        default=10_000, ge=1, description="Number of events after which a session is cut. null: no cap."
+        default=10_000, ge=1, le=LARGEST, description="Number of events after which a session is cut. null: no cap."
     )
     max_bytes: Annotated[int, FieldEffect("cap changed", KEEP_CAPS)] = Field(
         default=64 * MEBIBYTE,
@@ -195,7 +198,7 @@ class Rules(Section):
     )
     max_event_bytes: Annotated[
         int, FieldEffect("cap of a row changed", "it decides which new rows are quarantined")
-    ] = Field(default=524_288, ge=1, description="Size of a row, in bytes, above which it is quarantined.")
+    ] = Field(default=524_288, ge=1, le=LARGEST, description="Size of a row, in bytes, above which it is quarantined.")
 
     @property
     def caps(self) -> Caps:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +19,16 @@ from pydantic import (
     model_validator,
 )
 
-from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Place, Section, Text, refusal
+from sessionizer.stream_spec.document.names import (
+    Brokers,
+    Ddl,
+    EnvironmentVariable,
+    Place,
+    Section,
+    Text,
+    refusal,
+    split_url,
+)
 from sessionizer.stream_spec.document.reader_options import CLASS, PROGRAM, PROVIDER, SECRET, unfit_option
 from sessionizer.stream_spec.effect import (
     BESIDE_THE_STREAM,
@@ -97,11 +105,12 @@ class ValueSchema(Section):
 
 def check_registry_url(url: str) -> str:
     """Return ``url`` if a registry may be asked there."""
-    parts = urlsplit(url)
+    allowed = "the URL of the registry, such as https://registry:8081"
+    parts = split_url(url, allowed)
     if parts.username is not None or parts.password is not None:
         raise refusal(url, "a URL without credentials. Name their variable in credentials_from_environment")
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise refusal(url, "the URL of the registry, such as https://registry:8081")
+        raise refusal(url, allowed)
     return url.rstrip("/")
 
 
@@ -117,6 +126,7 @@ class Registry(Section):
     version: int | None = Field(
         default=None,
         ge=1,
+        le=2**31 - 1,
         description="Version of the subject that gives the columns, for avro without `source.schema`.",
     )
     credentials_from_environment: EnvironmentVariable | None = Field(
@@ -198,7 +208,7 @@ class FilesSource(SourceWithOptions):
         description="How the files are written: json (an object per line), csv, parquet, or text (a row per line, in "
         "the column `value`)."
     )
-    columns: Annotated[Text | None, COLUMNS] = Field(
+    columns: Annotated[Ddl | None, COLUMNS] = Field(
         default=None,
         description="Columns and their types as Spark DDL. Needed for json, csv and parquet. text has `value` only.",
         examples=["user_id string, ts bigint"],
@@ -253,7 +263,7 @@ class KafkaSource(SourceWithOptions):
         description="How a record's value is written: json (an object), text (in the column `value`), avro or protobuf "
         "(in bytes)."
     )
-    columns: Annotated[Text | None, COLUMNS] = Field(
+    columns: Annotated[Ddl | None, COLUMNS] = Field(
         default=None,
         description="Columns of the JSON object and their types as Spark DDL. Needed for json. text has `value` only.",
         examples=["user_id string, ts bigint"],
@@ -331,7 +341,7 @@ class SocketSource(Section):
     encoding: Annotated[Literal["json", "text"], ENCODING] = Field(
         default="text", description="How a line is written: json (an object), or text (in the column `value`)."
     )
-    columns: Annotated[Text | None, COLUMNS] = Field(
+    columns: Annotated[Ddl | None, COLUMNS] = Field(
         default=None,
         description="Columns of the JSON object and their types as Spark DDL. Needed for json. text has `value` only.",
         examples=["user_id string, ts bigint"],
