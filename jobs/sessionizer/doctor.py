@@ -281,7 +281,13 @@ def refusal_of_master(master: str) -> str:
 def _output(command: list[str], environment: Mapping[str, str] | None = None) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False, env=environment
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_WITHIN_S,
+            check=False,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

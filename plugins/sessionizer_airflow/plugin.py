@@ -10,7 +10,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from sessionizer_airflow import listener
-from sessionizer_airflow.alerting.notification import WatchBegins
+from sessionizer_airflow.alerting import WatchBegins
 from sessionizer_airflow.pages.links import (
     PREFIX,
     STREAMS,

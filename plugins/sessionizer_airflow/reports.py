@@ -23,7 +23,7 @@ from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.assets import find_taken_asset
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.internals import find_asset_uri

@@ -1,6 +1,7 @@
 """Trigger that watches a stream from the triggerer: light, asynchronous, by the control directory alone."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,8 +14,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.fleet.finding import SEVERITY, StreamHealth
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import AlertKind
-from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
+from sessionizer_airflow.alerting import AlertKind, health_now, notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges, send_health
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -23,12 +23,11 @@ from sessionizer_airflow.supervision.watch import HealthWatch, look_at
 POLL_SECONDS = 2.0
 HEALTH_EVERY_MS = 5_000
 """Ms between two judgements of a stream, unless a look shows a change. They read more files than a look."""
-LEAST_WATCH_MS = 5_000
-"""Ms before a trigger fires.
+LEAST_LOOKS = 4
+"""Looks before a trigger fires, 6 s in all. They are counted, because the clock may be set back.
 
-A task must not be back in the queue before the scheduler has heard that it left its worker.
-
-Otherwise it passes for a killed task, which costs a retry (issue 67287 of Airflow, open in 3.3.2).
+A task must not be back in the queue before the scheduler has heard that it left its worker. Otherwise it passes for a
+killed task, which costs a retry (issue 67287 of Airflow, open in 3.3.2).
 """
 
 
@@ -75,8 +74,7 @@ class StreamTrigger(BaseTrigger):
         home, policy = StreamHome.of(Path(self.platform_home), self.stream), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
         watch, known = HealthWatch(home), tuple(self.known or ())
-        earliest = epoch_ms() + LEAST_WATCH_MS
-        while True:
+        for looks in itertools.count(1):
             look = await asyncio.to_thread(look_at, home, policy, unwritten)
             if look.about != known:
                 self.log.log(look.level, "%s: %s", self.stream, look.line)
@@ -86,7 +84,7 @@ class StreamTrigger(BaseTrigger):
             # Only a worker can change the label. If the control directory cannot be written, it is called when due.
             can_be_shown = self.shown is not None and self.unwritten is None
             call = look.call or (self._label != self.shown and can_be_shown)
-            if epoch_ms() >= max(earliest, 0 if call else self.watch_until):
+            if looks >= LEAST_LOOKS and (call or epoch_ms() >= self.watch_until):
                 kept = {"watch_until": self.watch_until, "unwritten": self.unwritten}
                 yield TriggerEvent({"watch_is_over": not call, "line": look.line, **kept})  # type: ignore[no-untyped-call]
                 return
@@ -102,7 +100,7 @@ class StreamTrigger(BaseTrigger):
             await notify_from_triggerer(alert, self.log.warning)
 
     async def _judge_health(self) -> None:
-        if epoch_ms() < self._health_due:
+        if 0 < self._health_due - epoch_ms() <= HEALTH_EVERY_MS:
             return
         self._health_due = epoch_ms() + HEALTH_EVERY_MS
         self._judged = health = await asyncio.to_thread(self._judge)

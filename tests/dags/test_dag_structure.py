@@ -25,6 +25,7 @@ from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operating.results import TEMPLATE
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
+from support.processes.fabricated_platform import SHORT_SPEC
 from support.streams.spec_folder import load_streams
 
 STREAMS = REPOSITORY / "dags" / "streams"
@@ -285,12 +286,7 @@ def test_the_example_of_a_users_own_dag_is_parsed(monkeypatch: pytest.MonkeyPatc
 
 
 CALL = "from sessionizer_airflow import stream_dags\nstream_dags(globals(), 'streams'{more})\n"
-SPEC = """
-name: {name}
-owner: {name}
-source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
-mapping: {{key: k, event_time: t, event_id: i}}
-"""
+SPEC = SHORT_SPEC + "owner: {name}\n"
 PLATFORM = {"operate", "upgrade", "upgrade_all", "maintenance", "savepoints", "compaction", "orphans"}
 OF_A_STREAM = {"supervise", "report", "stop", "start"}
 

@@ -90,7 +90,9 @@ def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
     ]  # fmt: skip
     try:
         within, variables = FETCHED_WITHIN_S, {**os.environ, **LOCALE_VARIABLES}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within, env=variables)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, timeout=within, env=variables
+        )
     except subprocess.TimeoutExpired as error:
         raise JarsNotFetched(folder, f"no answer within {FETCHED_WITHIN_S:.0f} s") from error
     lacking = missing_jars(list_file_names(part), stores)

@@ -14,7 +14,7 @@ from sessionizer.errors import STREAMS_FOLDER, InvalidSpec
 from sessionizer.home.names import Verb, check_name, dag_id, is_name
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import StreamFolder, spec_files, survey_streams
-from sessionizer_airflow.alerting.notification import watch_deadline
+from sessionizer_airflow.alerting import watch_deadline
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.dags.all_streams import (
     compaction_dag,

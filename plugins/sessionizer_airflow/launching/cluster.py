@@ -133,6 +133,7 @@ def run_program(command: list[str]) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=ANSWER_LIMIT_SECONDS,
             env=submitter_environment(os.environ),

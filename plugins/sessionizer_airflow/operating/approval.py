@@ -30,8 +30,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.stream_spec.document.names import duration_from, format_duration
 from sessionizer.stream_spec.spec_folder import survey_streams
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.alerting import Alert, AlertKind, notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.request import Request, operation_id
 from sessionizer_airflow.operating.results import TEMPLATE, show_label, window_for_approval
@@ -173,8 +172,9 @@ class ApproveUpgrades(ApprovalTask):
         fitting = [each for each in self.listed if each["fits"]]
         if not fitting:
             raise AirflowSkipException("no upgrade waits that can be approved in a list")
-        for each in fitting:  # if the task was cleared, the earlier answer no longer counts
-            APPROVED_UPGRADE.of(self.project.home_of(each["stream"])).remove()
+        if context["ti"].try_number > 1:  # if the task was cleared, the earlier answer no longer counts
+            for each in fitting:
+                APPROVED_UPGRADE.of(self.project.home_of(each["stream"])).remove()
         self.subject = f"Upgrade {count_text(len(fitting), 'stream')}?"
         self.body = body_of_list(self.listed, self.settings.patience_ms)
         super().execute(context)

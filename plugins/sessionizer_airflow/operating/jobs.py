@@ -28,8 +28,7 @@ from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
 from sessionizer.state.commands.registry import COMMANDS, require_startable
 from sessionizer.state.commands.seeds import Seed
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
+from sessionizer_airflow.alerting import ARGUMENTS, CLASS, Alert, AlertKind, send_test
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.request import (

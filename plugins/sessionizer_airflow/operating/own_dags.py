@@ -21,7 +21,7 @@ from sessionizer.home.names import check_name
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.spec_folder import find_stream, survey_streams
-from sessionizer_airflow.alerting.notification import health_now
+from sessionizer_airflow.alerting import health_now
 from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating.approval import list_upgrades
 from sessionizer_airflow.operating.request import Request, form_fields, id_of_run

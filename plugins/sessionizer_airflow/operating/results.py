@@ -31,8 +31,7 @@ from sessionizer.home.json_record import JsonObject
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.spec_folder import find_stream
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.alerting import Alert, AlertKind, notify
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import (

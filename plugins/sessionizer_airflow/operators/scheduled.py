@@ -34,8 +34,7 @@ from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement, judge_stream, prune_scheduled, reason
 from sessionizer.stream_spec.document.stream import Savepoints, StreamSpec
 from sessionizer.stream_spec.spec_folder import survey_streams
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.alerting import Alert, AlertKind, notify
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.project import Project
@@ -166,7 +165,7 @@ def runs_to_begin(
             continue
         if turn is not None:
             turns.append(turn)
-            if turn.run is not None and turn.begins is not None:
+            if turn.begins is not None:
                 runs[name] = _run_of(spec, turn.run, turn.begins)
     chosen = choose_next(turns, Pace.from_environment())
     if chosen.held is not None:

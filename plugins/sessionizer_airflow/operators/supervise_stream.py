@@ -20,8 +20,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert
-from sessionizer_airflow.alerting.notification import health_now, notify
+from sessionizer_airflow.alerting import Alert, health_now, notify
 from sessionizer_airflow.errors import PersonNeeded, SupervisionEnded, WatchCancelled, fit_lines
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.launching.cluster import ConnectionLauncher
@@ -80,13 +79,13 @@ class SuperviseStream(BaseOperator):
         begun: bool = True,
     ) -> str | None:
         """Handle the trigger's event. `airflow dags test` hands on it alone, so it has the other arguments, too."""
+        unwritten = unwritten or event.get("unwritten")
+        if unwritten is not None:  # there may be room again
+            self._supervisor.ledger.write(SupervisionRecord.from_json(unwritten))
         if event["watch_is_over"]:
             self._end_watch(context)
             return str(event["line"])
         watch_until = event["watch_until"] if watch_until is None else watch_until
-        unwritten = unwritten or event.get("unwritten")
-        if unwritten is not None:
-            self._supervisor.ledger.unwritten = SupervisionRecord.from_json(unwritten)
         self._begun = begun
         self._settle_and_watch(context, watch_until)
         return None

@@ -19,7 +19,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import fail_unstarted
-from sessionizer_airflow.alerting.alert import Alert
+from sessionizer_airflow.alerting import Alert
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, Launcher
 from sessionizer_airflow.launching.spark_submit import DriverCall

@@ -23,6 +23,7 @@ from sessionizer_airflow.supervision.failures import (
     add_failure,
     describe_driver_end,
     failure_of,
+    is_backing_off,
     is_gone_at,
     is_rollback_due,
     reason_to_give_up,
@@ -107,7 +108,7 @@ def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionP
     """Decide what to do now. Never ``Launch`` while another driver may still live."""
     decision = _decision(situation, record, policy, now_ms)
     # A failed action is not retried before its time, as long as the cause lasts.
-    hindered = record.waiting_since is not None and now_ms < record.restart_at
+    hindered = record.waiting_since is not None and is_backing_off(record, policy, now_ms)
     if hindered and isinstance(decision, Launch | Replace | RollBack):
         return _backing_off(record)
     return decision
@@ -186,7 +187,7 @@ def _judge_ended(
         return RollBack(unstarted.lineage, failure.what)
     if record.given_up:
         return GiveUp(reason_to_give_up(record, policy), remedy_after_giving_up(record))
-    return _backing_off(record) if now_ms < record.restart_at else Launch(record.last_failure)
+    return _backing_off(record) if is_backing_off(record, policy, now_ms) else Launch(record.last_failure)
 
 
 def _backing_off(record: SupervisionRecord) -> Wait:

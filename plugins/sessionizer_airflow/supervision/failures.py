@@ -167,14 +167,20 @@ def add_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> Supervi
     """Return the record after a look at a driver that cannot be seen from here, with its newest sign at ``heard_ms``.
 
     Only a change of the sign counts, measured by our own clock, because the clocks of two machines may be minutes
-    apart.
+    apart. The time begins anew if that clock was set back.
     """
-    return record if record.unseen_beat == heard_ms else replace(record, unseen_beat=heard_ms, unseen_since=now_ms)
+    is_known = record.unseen_beat == heard_ms and (record.unseen_since or 0) <= now_ms
+    return record if is_known else replace(record, unseen_beat=heard_ms, unseen_since=now_ms)
 
 
 def is_gone_at(record: SupervisionRecord, heard_ms: int, policy: SupervisionPolicy, now_ms: int) -> int:
     """Return when (epoch ms) a driver that cannot be seen counts as gone, unless it gives a sign before."""
     return (add_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after_ms
+
+
+def is_backing_off(record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
+    """Whether the next start is not due yet. A wait beyond the longest is none: the clock was set back since."""
+    return now_ms < record.restart_at <= now_ms + policy.longest_backoff_ms
 
 
 def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:

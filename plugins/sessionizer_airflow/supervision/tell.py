@@ -11,7 +11,7 @@ from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.errors import RetryEffect
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import name_process
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.supervision.decide import (
     Action,
     Adopt,

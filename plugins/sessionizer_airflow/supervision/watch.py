@@ -23,7 +23,7 @@ from sessionizer.fleet.finding import StreamHealth
 from sessionizer.fleet.judge import WORKING
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.supervision.decide import Action, Adopt, Situation, StandBy, Wait, decide, read_situation
 from sessionizer_airflow.supervision.failures import (
     Failure,
@@ -31,6 +31,7 @@ from sessionizer_airflow.supervision.failures import (
     add_unseen,
     end_wait,
     failure_of,
+    is_backing_off,
     is_due_to_tell,
     is_known,
     is_rollback_due,
@@ -64,7 +65,7 @@ def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionR
     try:
         situation = read_situation(home, policy, now_ms)
     except SessionizerError as error:
-        call = unwritten is None or now_ms >= unwritten.restart_at
+        call = unwritten is None or not is_backing_off(unwritten, policy, now_ms)
         return Look(("unreadable",), str(error), call, logging.WARNING)
     decision = decide(situation, record, policy, now_ms)
     call = _needs_worker(decision, situation, record, policy, now_ms)
@@ -86,8 +87,9 @@ def _needs_worker(
             failure = failure_of(driver)
             if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
                 # Not each sign of an unseen driver is recorded while it still beats.
-                is_due = record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after_ms
-                return record.unseen_beat != driver.heard_ms and is_due
+                since = record.unseen_since
+                is_due = since is None or not since <= now_ms <= since + policy.takeover_after_ms
+                return is_due and add_unseen(record, driver.heard_ms, now_ms) != record
             return failure is not None and not is_known(record, failure) and failure.uid != record.settled_uid
         case StandBy(stop=stop):
             return stop is not None
@@ -228,8 +230,8 @@ class HealthWatch:
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
         wanted = desired.state is DesiredState.RUNNING  # a stream that was stopped has not recovered
         self._health = health = replace(examine_health(before, beat, judged, now_ms, wanted=wanted), looked_at=now_ms)
-        written = self._written
-        if not written or written.ailment is not health.ailment or now_ms - (written.looked_at or 0) >= WRITTEN_EVERY:
+        written, since = self._written, now_ms - ((self._written and self._written.looked_at) or 0)
+        if not written or written.ailment is not health.ailment or not 0 <= since < WRITTEN_EVERY:
             self._written = health
             with suppress(SessionizerError):
                 HEALTH_FILE.of(self._home).write(health)

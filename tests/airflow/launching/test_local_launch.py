@@ -19,7 +19,7 @@ from sessionizer.control.records.supervision_records import DesiredState, write_
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import DRIVER_MEMORY
 from sessionizer.launch.installation import PYTHON_VARIABLE
-from sessionizer_airflow.launching.cluster import ConnectionLauncher
+from sessionizer_airflow.launching.cluster import ConnectionLauncher, run_program
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
@@ -327,3 +327,10 @@ def test_submission_that_hangs_is_ended_before_the_cluster_is_asked(
     (cluster / "mood").write_text("steady")
     eventually(lambda: replaced(in_cluster, home, launch.uid))
     assert is_alive(launch.process) is False
+
+
+def test_what_a_program_prints_in_another_encoding_is_an_answer(tmp_path: Path) -> None:
+    program = tmp_path / "status"
+    program.write_text("#!/bin/sh\nprintf 'phase: Running (caf\\351)\\n'\n")
+    program.chmod(0o755)
+    assert run_program([str(program)]).startswith("phase: Running (caf")

@@ -18,10 +18,17 @@ from airflow.sdk.execution_time import task_runner
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import EXIT_FILE, stop_requested
-from sessionizer.control.records.supervision_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
+from sessionizer.control.records.supervision_records import (
+    PAUSE_FILE,
+    SUPERVISION_FILE,
+    WATCH_FILE,
+    SupervisionRecord,
+    WatchRecord,
+    note_pause,
+)
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
@@ -137,7 +144,10 @@ def test_what_the_trigger_fires_is_enough_to_watch_on(operator: SuperviseStream,
     assert handed.kwargs is not None
     assert again.value.kwargs["watch_until"] == handed.kwargs["watch_until"]
     assert launched(home).uid == uid
-    assert operator.resume(context(), {**event, "watch_is_over": True, "line": "working"}) == "working"
+    unwritten = SupervisionRecord(failures=2, last_failure="the disk was full")
+    over = {**event, "watch_is_over": True, "line": "working", "unwritten": unwritten.to_json()}
+    assert operator.resume(context(), over) == "working"
+    assert SUPERVISION_FILE.of(home).read() == unwritten, "there was room again"
 
 
 async def anext_event(trigger: Any) -> dict[str, Any]:

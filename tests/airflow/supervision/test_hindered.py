@@ -36,7 +36,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import DriverCall

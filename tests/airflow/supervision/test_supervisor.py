@@ -38,7 +38,7 @@ from sessionizer.control.status import driver_status as read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import listener
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.operators import desired_state as user_kill
 from sessionizer_airflow.supervision.act import Supervisor

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import make_notifier, notify, send_test
+from sessionizer_airflow.alerting import Alert, AlertKind, make_notifier, notify, send_test
 from support.places import REPOSITORY
 from support.processes.ports import Answering, served
 

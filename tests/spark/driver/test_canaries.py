@@ -38,7 +38,7 @@ from sessionizer.spark.state.commands import restores
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import find_retained_batch
 from sessionizer.stream_spec.spec_folder import SpecFile
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.alerting import AlertKind
 from sessionizer_airflow.supervision.watch import alert_on_change, examine_health
 from support.expected.driver_statuses import judged_stream
 from support.expected.landed import assert_as_defined, landed

@@ -30,6 +30,11 @@ mapping:
   event_id: id
 trigger_interval: 5 minutes
 """
+SHORT_SPEC = """
+name: {name}
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
+"""
 
 
 @dataclass(frozen=True)

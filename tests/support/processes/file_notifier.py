@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
 
-from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.alerting import notify
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.act import Supervisor
 

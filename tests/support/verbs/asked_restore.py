@@ -37,7 +37,7 @@ APPROVED = replace(PLAN, step=OperationStage.APPROVED, by="alice (Airflow)")
 def context(form: dict[str, Any], **more: Any) -> Any:
     run = SimpleNamespace(run_after=RUN_AFTER, run_type="manual", triggering_user_name="olga")
     kept: dict[str, Any] = {}
-    task = SimpleNamespace(xcom_push=kept.__setitem__, kept=kept)
+    task = SimpleNamespace(xcom_push=kept.__setitem__, kept=kept, try_number=1)
     return {"run_id": RUN, "params": form, "dag_run": run, "ti": task, **more}
 
 

@@ -19,13 +19,9 @@ from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating import approval, own_dags
 from sessionizer_airflow.operating.own_dags import UpgradesDone, WordReached
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
+from support.processes.fabricated_platform import SHORT_SPEC
 from support.verbs.asked_restore import RUN, RUN_AFTER
 
-SPEC = """
-name: {name}
-source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
-mapping: {{key: k, event_time: t, event_id: i}}
-"""
 STREAMS = ("clicks", "visits")
 
 
@@ -52,7 +48,7 @@ def context_of(task: OwnTask, run: str = RUN) -> Any:
 def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "specs").mkdir()
     for name in STREAMS:
-        (tmp_path / "specs" / f"{name}.yaml").write_text(SPEC.format(name=name))
+        (tmp_path / "specs" / f"{name}.yaml").write_text(SHORT_SPEC.format(name=name))
     monkeypatch.setenv("SESSIONIZER_HOME", str(tmp_path))
     monkeypatch.setenv("SESSIONIZER_STREAMS", str(tmp_path / "specs"))
     return tmp_path

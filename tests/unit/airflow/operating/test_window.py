@@ -22,6 +22,7 @@ from sessionizer_airflow.operating.request import id_of_run
 from sessionizer_airflow.operating.results import SCHEDULED, require_window, tell_of_scheduled_failure
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.processes.fabricated_platform import SHORT_SPEC
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RUN_AFTER, context, park, park_approvals
 from support.verbs.begun_restore import write_operation
@@ -29,11 +30,6 @@ from support.verbs.begun_restore import write_operation
 FORM = {"verb": "upgrade", "stream": "clicks", "why": "maintenance window", "savepoint": None}
 UPGRADE = replace(PLAN, verb="upgrade", request=Upgrade().to_json(), savepoint="")
 WINDOW_RUN = "window__clicks__0123__2026-11-29T05:00:00"
-SPEC = """
-name: clicks
-source: {format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}
-mapping: {key: k, event_time: t, event_id: i}
-"""
 START = int(datetime(2026, 11, 29, 3, tzinfo=UTC).timestamp() * 1000)
 MINUTE = 60_000
 LIST_RUN = "list__clicks__d1__2026-11-29T08:00:00"
@@ -60,7 +56,7 @@ def run_at(
 ) -> Any:
     """The context of a run so many minutes after the window has begun. ``more``: other settings of the block."""
     upgrades = f"upgrades: {{window: 'Sun 03:00-05:00', policy: {policy}{more}}}\n"
-    (project.streams / "clicks.yaml").write_text(SPEC + upgrades)
+    (project.streams / "clicks.yaml").write_text(SHORT_SPEC.format(name="clicks") + upgrades)
     monkeypatch.setattr(window, "epoch_ms", lambda: START + minutes * MINUTE)
     found = context(FORM)
     found["dag_run"].run_type = run_type

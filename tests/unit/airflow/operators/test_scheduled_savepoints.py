@@ -27,7 +27,7 @@ from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import find_stream
-from sessionizer_airflow.alerting.alert import Alert
+from sessionizer_airflow.alerting import Alert
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operating.approval import list_upgrades
 from sessionizer_airflow.operating.request import Request

@@ -12,9 +12,10 @@ from sessionizer.control.history.files import MarkKind, read_marks
 from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus, judge_status
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.alerting import notification
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import (
+from sessionizer_airflow import alerting
+from sessionizer_airflow.alerting import (
+    Alert,
+    AlertKind,
     alert_on_overdue_watch,
     health_now,
     note_alert,
@@ -169,7 +170,7 @@ def test_it_is_a_mark_without_credentials(platform: Platform) -> None:
 def test_a_fault_of_ours_in_judging_a_stream_ends_no_watch(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     platform.add("clicks")
     assert health_now(platform.home, platform.streams, "clicks") is not None
-    monkeypatch.setattr(notification, "find_view", lambda *_: None.health)  # type: ignore[attr-defined]
+    monkeypatch.setattr(alerting, "find_view", lambda *_: None.health)  # type: ignore[attr-defined]
     assert health_now(platform.home, platform.streams, "clicks") is None
 
 

@@ -30,7 +30,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import sessions_asset
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.assets import watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operators.desired_state import ask_pause

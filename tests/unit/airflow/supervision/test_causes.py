@@ -29,7 +29,7 @@ from sessionizer.fleet.finding import HealthWord, StreamHealth
 from sessionizer.home.clock import MINUTE, SECOND, epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import classify_failure
-from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import (
     Adopt,

@@ -18,7 +18,7 @@ from sessionizer.errors import RetryEffect
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.home.names import name_process
 from sessionizer.lineage.canary.canary_record import UnstartedLineage
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.alerting import AlertKind
 from sessionizer_airflow.supervision.decide import (
     EXIT_GRACE_MS,
     Action,
@@ -288,6 +288,23 @@ def test_a_driver_on_a_machine_that_is_gone_is_replaced_when_it_must_have_ended_
     assert decision.out_of_sight
     assert decision.why.startswith("worker-7 ")
     assert decision.why.endswith(" 150 s")
+
+
+@pytest.mark.parametrize("cause", ["killed", "SourceUnreachable"])
+@pytest.mark.parametrize("back", [0, MINUTE, 300 * MINUTE])
+def test_a_clock_that_is_set_back_keeps_no_stream_down(cause: str, back: int) -> None:
+    """A machine that woke up with a wrong clock wrote the record."""
+    longest, failure = POLICY.longest_backoff_ms, Failure(what="it broke", cause=CAUSES[cause], uid=UID)
+    record = add_failure(SupervisionRecord(), failure, POLICY, NOW + back)
+    for seen in (None, driver(State.VANISHED)):
+        decision = decide(Situation(desired=RUNNING, driver=seen), record, POLICY, NOW)
+        due = decision.until_ms if isinstance(decision, Wait) else NOW
+        assert due <= NOW + longest
+        assert isinstance(decide(Situation(desired=RUNNING, driver=seen), record, POLICY, due), Launch)
+    gone = unseen(NOW + back)
+    record = add_unseen(add_unseen(SupervisionRecord(), gone.heard_ms, NOW + back), gone.heard_ms, NOW)
+    decision = decide(Situation(desired=RUNNING, driver=gone), record, POLICY, NOW + POLICY.takeover_after_ms + 1)
+    assert isinstance(decision, Replace)
 
 
 def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> None:

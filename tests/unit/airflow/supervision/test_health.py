@@ -32,7 +32,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.stream_spec.spec_folder import find_stream, read_spec_file
-from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.alerting import AlertKind
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operators.desired_state import SetDesiredState, unpause_line
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import itertools
 import logging
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
 from sessionizer_airflow.supervision.tell import describe, level_of, subject
-from sessionizer_airflow.triggers import LEAST_WATCH_MS, StreamTrigger
+from sessionizer_airflow.triggers import LEAST_LOOKS, POLL_SECONDS, StreamTrigger
 from support.expected.driver_statuses import Heard
 from support.processes.fabricated_platform import beat
 
@@ -54,7 +55,25 @@ def test_it_does_not_fire_before_airflow_has_booked_that_the_worker_is_free(
     home: StreamHome, clock: SleptThrough
 ) -> None:
     assert fired_by(home, watch_until=clock.began)["watch_is_over"] is False, "no driver runs: a worker is called"
-    assert LEAST_WATCH_MS <= clock.passed < 2 * LEAST_WATCH_MS
+    assert clock.passed == (LEAST_LOOKS - 1) * POLL_SECONDS * 1000
+
+
+def test_a_clock_that_is_set_back_keeps_no_worker_from_a_stream(
+    home: StreamHome, clock: SleptThrough, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[int] = []
+    monkeypatch.setattr(triggers, "health_now", lambda *_: judged.append(clock.now))
+    looks, look_at = itertools.count(1), watch.look_at
+
+    def look(*given: Any) -> watch.Look:
+        if next(looks) == 3:
+            clock.now -= 60 * MINUTE
+        return look_at(*given)
+
+    monkeypatch.setattr(triggers, "look_at", look)
+    assert fired_by(home, watch_until=clock.began)["watch_is_over"] is False
+    assert next(looks) == LEAST_LOOKS + 1
+    assert min(judged) < clock.began, "the health is judged anew"
 
 
 def fired_by(home: StreamHome, watch_until: int, shown: str | None = None) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""Alerts to users about a stream, through the notifier of their choice."""
