@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
-    APPROVED_UPGRADE,
     RUN_OF_WINDOW,
     SUPERVISION_FILE,
     DesiredState,
@@ -21,15 +23,14 @@ from sessionizer.deployment.waiting import (
     UpgradeState,
     WaitingUpgrade,
     decide_upgrade,
-    open_by_list,
-    open_by_window,
 )
-from sessionizer.home.clock import moment_text
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import DAY, moment_of, moment_text
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import examine_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.state.commands.restores import Rollback
-from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.stream import StreamSpec, UpgradePolicy
 
 OF_WINDOW: Final = "window__"
 """Begin of the id of a run that a maintenance window began. Runs of a user's own DAG have other ids."""
@@ -39,15 +40,14 @@ OF_LIST: Final = "list__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn(Member):
-    """Member with the ``opening`` of its turn.
+    """Member with the id of Airflow's ``run``, which may begin or was begun last. It begins ``until`` then (epoch ms).
 
-    ``begins``: the opening in which its ``run`` may begin, None if nothing begins. ``run``: id of Airflow's run, which
-    may begin or was begun last.
+    ``begins``: the opening in which it may begin, None if it was begun.
     """
 
-    opening: Opening
+    until: int
+    run: str
     begins: Opening | None = None
-    run: str | None = None
 
 
 def is_ready(home: StreamHome, waiting: WaitingUpgrade | None) -> bool:
@@ -66,42 +66,31 @@ def find_turn(
 ) -> Turn | None:
     """Return the turn of the stream at ``now`` (epoch ms). None if nothing begins and nothing has begun in it.
 
-    ``state_of`` returns Airflow's state of the run of an id, None if there is none. An upgrade that is done holds the
-    next wave back until its stream works. Raises DamagedFile, ControlUnreachable.
+    ``state_of`` returns Airflow's state of the run of an id, None if there is none. A run that is not over keeps its
+    turn, whatever was edited, approved or closed since. An upgrade that is done holds the next wave back until its
+    stream works. Raises DamagedFile, ControlUnreachable.
     """
-    approval = APPROVED_UPGRADE.of(home).read() if waiting is None else waiting.approval
-    opening = open_by_list(now, approval) or open_by_window(now, spec.upgrades)
-    if opening is None:
-        return None
+    turn = partial(Turn, stream=home.name, wave=spec.upgrades.wave)
     begins = decide_upgrade(now, spec.upgrades, waiting) if waiting is not None and is_ready(home, waiting) else None
     run = None if waiting is None or begins is None else run_of(home.name, waiting, begins)
-    begun = RUN_OF_WINDOW.newest(home)
-    if begun is not None and not begun.endswith(_end_of_id(opening.until)):
-        begun = None  # that of an earlier window
-    state = _state_of_turn(home, run, begun, state_of, now)
-    if state is None:
+    begun = [each for each in (run, RUN_OF_WINDOW.newest(home)) if each is not None and now < _end_of(each) + DAY]
+    asks = spec.upgrades.policy is not UpgradePolicy.APPLY
+    if asks and begins is not None and begins.of_list:
+        # a run of the window may wait for the answer that a user has given by the list
+        begun = [each for each in begun if each.startswith(OF_LIST)]
+    states = {each: state for each in dict.fromkeys(begun) if (state := state_of(each)) is not None}
+    under_way = next((each for each, state in states.items() if state in {"queued", "running"}), None)
+    if under_way is None and begins is not None and run is not None and run not in states:
+        asks = begins.approver is None
+        return turn(state=UpgradeState.WAITS, asks=asks, until=begins.until, run=run, begins=begins)
+    own = under_way or next((each for each in states if now < _end_of(each)), None)
+    if own is None:
         return None
-    return Turn(
-        stream=home.name,
-        wave=spec.upgrades.wave,
-        state=state,
-        asks=opening.approver is None,
-        opening=opening,
-        begins=begins,
-        run=run if state is UpgradeState.WAITS else begun,
-    )
-
-
-def _state_of_turn(
-    home: StreamHome, run: str | None, begun: str | None, state_of: Callable[[str], str | None], now: int
-) -> UpgradeState | None:
-    """Return the state. ``run``: the one that may begin. Another one than that of before is a new edit, so it waits."""
-    state = state_of(begun) if begun is not None else None
-    if state in {"queued", "running"}:
-        return UpgradeState.RUNS
-    if state is None or (run is not None and run != begun):
-        return None if run is None else UpgradeState.WAITS
-    return UpgradeState.FAILED if state == "failed" else state_after_run(home, now, still_waits=run is not None)
+    state = UpgradeState.RUNS
+    if under_way is None:
+        has_failed = states[own] == "failed"
+        state = UpgradeState.FAILED if has_failed else state_after_run(home, now, still_waits=run is not None)
+    return turn(state=state, asks=asks and own.startswith(OF_WINDOW), until=_end_of(own), run=own)
 
 
 def state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
@@ -127,9 +116,12 @@ def state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> Upgrade
 def run_of(stream: str, waiting: WaitingUpgrade, opening: Opening) -> str:
     """Return the id of the run, which is the same for the same differences in the same opening."""
     begin = OF_LIST if opening.of_list else OF_WINDOW
-    return f"{begin}{stream}__{waiting.digest}{_end_of_id(opening.until)}"
+    until = moment_text(opening.until).removesuffix(" UTC").replace(" ", "T")
+    return f"{begin}{stream}__{waiting.digest}__{until}"
 
 
-def _end_of_id(until_ms: int) -> str:
-    """Return the end of the ids of all runs of a window, or of an approved list."""
-    return f"__{moment_text(until_ms).removesuffix(' UTC').replace(' ', 'T')}"
+def _end_of(run: str) -> int:
+    """Return the end (epoch ms, whole seconds) of the opening in which the run of this id begins."""
+    with suppress(InvalidSpec):
+        return moment_of(run.rpartition("__")[2], "run")
+    return sys.maxsize

@@ -125,7 +125,7 @@ def describe_turn(turn: Turn, view: StreamView, chosen: NextUpgrades, failed: in
         is_bad = [each.what for each in view.health.findings if each.word in {HealthWord.DEGRADED, HealthWord.DOWN}]
         told = [view.pending.failure] if view.pending and view.pending.failure else is_bad
         why = next(iter(told), "its run failed, or it was rolled back")
-    return {"state": turn.state, "wave": turn.wave, "why": why, "run": turn.run, "until": turn.opening.until}
+    return {"state": turn.state, "wave": turn.wave, "why": why, "run": turn.run, "until": turn.until}
 
 
 def estimate_catch_up(samples: Sequence[Sample]) -> int | None:

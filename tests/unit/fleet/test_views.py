@@ -5,7 +5,6 @@ import stat
 import tarfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -17,28 +16,19 @@ from sessionizer.control.history.sample import Sample
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.supervision_records import (
-    SUPERVISION_FILE,
-    DesiredState,
-    SupervisionRecord,
-    write_desired,
-)
+from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.status.driver_status import State
-from sessionizer.deployment.waiting import UpgradeState
 from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.fleet import waves
 from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.stream_view import INVALID, TOLD_FOR_MS, StreamView, describe_automatic_rollback
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.record_file import have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY
-from sessionizer.lineage.canary.judge import CanaryOutcome
 from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import Platform
-from support.verbs.begun_restore import begun_restore, write_operation
+from support.verbs.begun_restore import write_operation
 
 SECRET = "hunter2"  # noqa: S105 - of the test
 
@@ -302,36 +292,3 @@ def test_a_driver_that_waits_for_its_lease_is_the_newest_not_the_owner(platform:
     view = views(platform)["clicks"]
     assert view.driver is not None
     assert (view.driver.uid, view.owner.uid) == ("driver-2", "driver-1")
-
-
-LINEAGE_BEFORE = begun_restore().lineage_from
-
-
-@pytest.mark.parametrize(
-    ("lineage_to", "outcome", "works", "state"),
-    [
-        ("20261123T080000-bbbbbb", None, True, UpgradeState.RUNS),
-        ("20261123T080000-bbbbbb", CanaryOutcome.PASSED, True, UpgradeState.DONE),
-        ("20261123T080000-bbbbbb", CanaryOutcome.FAILED, True, UpgradeState.FAILED),
-        (LINEAGE_BEFORE, None, True, UpgradeState.DONE),
-        (LINEAGE_BEFORE, None, False, UpgradeState.RUNS),
-        (LINEAGE_BEFORE, CanaryOutcome.FAILED, True, UpgradeState.FAILED),
-    ],
-)
-def test_an_open_canary_counts_only_if_the_run_began_it(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    lineage_to: str,
-    outcome: CanaryOutcome | None,
-    works: bool,
-    state: UpgradeState,
-) -> None:
-    home = StreamHome.of(tmp_path, "clicks")
-    have_folder(home.control, "the test")
-    write_desired(home, DesiredState.RUNNING, by="tests", why="tests")
-    done = replace(begun_restore(), verb="upgrade", lineage_to=lineage_to)
-    canary = SimpleNamespace(outcome=outcome, is_settled=outcome is CanaryOutcome.PASSED)
-    monkeypatch.setattr(waves, "read_operations", lambda _: [done])
-    monkeypatch.setattr(waves, "examine_canary", lambda _: canary)
-    monkeypatch.setattr(waves, "read_driver", lambda *_: SimpleNamespace(works=works))
-    assert waves.state_after_run(home, epoch_ms(), still_waits=False) is state
