@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.log_entries import OPERATOR, STATE, CommitEntry, text_of
@@ -30,6 +31,8 @@ _STORE: Final = re.compile(rf"{STATE}/(\d+)/(\d+)/(?:([^/]+)/)?([^/]+)")
 _VERSION: Final = re.compile(r"(\d+)(?:_([^_.]+))?(\.zip|\.snapshot|\.changelog|\.delta)")
 _OTHER_FOLDERS: Final = ("SSTs", "_metadata", "logs")
 DEFAULT: Final = "default"
+MOST_GONE: Final = 1_000
+"""Most files of a kind that are reported as missing. A number in a damaged file, or in a name, may be of any size."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -76,7 +79,7 @@ def version_files(files: Files) -> dict[StorePlace, list[VersionFile]]:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Files of one version of a store: ``names``. ``lacking``: missing names, or placeholders for them."""
+    """Files of one version of a store: ``names``. ``lacking``: missing names, or placeholders for them, a part."""
 
     version: int
     names: tuple[str, ...]
@@ -108,12 +111,12 @@ def chain_of(
     names = [file.name for _, file in sorted(changes.items())]
     kinds = {file.kind for file in there}
     suffix = ".delta" if {".delta", ".snapshot"} & kinds else ".zip" if kinds == {".zip"} else ".changelog"
-    lacking = [
+    lacking = (
         f"{place.folder}/{number}{f'_{ids[number]}' if number in ids else ''}{suffix}"
         for number in range(first, version + 1)
         if number not in changes
-    ]
-    return Chain(version, (*([base.name] if base else []), *names), tuple(lacking))
+    )
+    return Chain(version, (*([base.name] if base else []), *names), tuple(islice(lacking, MOST_GONE)))
 
 
 def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, CommitEntry]) -> dict[int, str]:
@@ -143,15 +146,19 @@ def add_ids_since_snapshot(files: Files, place: StorePlace, version: int, ids: M
         return dict(ids)
 
 
-def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:
-    """Yield the files, with bytes, that a ``.zip`` leaves to others. Raises OSError, ValueError if damaged."""
+def read_metadata(files: Files, name: str) -> bytes:
+    """Read the description in a ``.zip``. Raises OSError, ValueError if damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(files.read(name))) as archive:
-            metadata = archive.read("metadata")
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError) as error:
+            return archive.read("metadata")
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError) as error:  # it may pass for encrypted
         raise ValueError(f"{name} is no archive of RocksDB: {error}") from error
+
+
+def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:
+    """Yield the files, with bytes, that a ``.zip`` leaves to others. Raises OSError, ValueError if damaged."""
     folder = name.rpartition("/")[0]
-    for shared, length in re.findall(rb'"dfsSstFileName":"([^"]+)","sizeBytes":(\d+)', metadata):
+    for shared, length in re.findall(rb'"dfsSstFileName":"([^"]+)","sizeBytes":(\d+)', read_metadata(files, name)):
         yield f"{folder}/SSTs/{shared.decode()}", int(length)
 
 

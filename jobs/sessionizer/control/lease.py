@@ -80,7 +80,7 @@ def _remove_older(directory: ControlPath, pattern: str, seconds: int) -> None:
 
 
 KEPT_TOKENS: Final = 8
-_FILE_NAME: Final = re.compile(r"(\d{8,18})\.json")
+_FILE_NAME: Final = re.compile(r"([0-9]{8}|[1-9][0-9]{8,17})\.json")
 
 
 def highest_token(home: StreamHome) -> int:
@@ -91,8 +91,9 @@ def highest_token(home: StreamHome) -> int:
 
 def read_lease(home: StreamHome) -> LeaseRecord | None:
     """Return the lease, None before the first. A damaged one has no known owner. Raises ControlUnreachable."""
-    while token := highest_token(home):
-        file = lease_file(home, token)
+    token = 0
+    while (newest := highest_token(home)) > token:
+        token, file = newest, lease_file(home, newest)
         reading = file.examine()
         if reading.value is not None:
             return reading.value
@@ -101,6 +102,8 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
                 return LeaseRecord(token, Store(file.path).changed_at_ms())
             return LeaseRecord(token, 0)
         # it was pruned since it was listed, so there is a higher one
+    if newest:
+        raise ControlUnreachable(uri_of(file.path), "it is listed, and is not there")
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sessionizer.checkpoint.log_entries import read_pinned_settings
-from sessionizer.control.plan_changes import DigestOfDecided
+from sessionizer.control.execution import DigestOfDecided
 from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.counts import count_text

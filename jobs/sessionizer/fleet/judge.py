@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.history.sample import Sample
-from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
+from sessionizer.control.history.sample import STRAGGLER_REMEDIES, TOLD_AFTER_MS, Sample
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.driver_status import DriverStatus, State

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from sessionizer.causes.table import remedy_for
@@ -39,7 +40,7 @@ TOLD_FOR_MS: Final = DAY
 """Ms for which ``status`` shows an abandoned operation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamView:
     """A stream at ``now`` (epoch ms) that has a spec file (``specified``), or a home, or both.
 
@@ -95,7 +96,7 @@ class StreamView:
     has_watched_spec: bool | None = None
     limits: Timeouts = field(default_factory=Timeouts)
 
-    @property
+    @cached_property
     def health(self) -> StreamHealth:
         """Its word, and why."""
         return judge_health(self)

@@ -29,7 +29,7 @@ from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import DamagedFile, DuplicateStream, SessionizerError, UnforeseenContent, UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.home.control_store import Store
+from sessionizer.home.control_store import CachedValue, Store
 from sessionizer.home.home_identity import GONE, identity_file
 from sessionizer.home.record_file import RecordFile
 from sessionizer.home.roots import uri_of
@@ -75,6 +75,11 @@ def read_records(home: StreamHome, spec: StreamSpec) -> StreamView:
     return replace(view, changes=pending_changes(home, spec), waiting=find_waiting(home, spec))
 
 
+def read_records_once(home: StreamHome, spec: StreamSpec) -> StreamView:
+    """Do ``read_records``, which asks for some records many times, and read each record once."""
+    return CachedValue[StreamView]().get(lambda: read_records(home, spec))
+
+
 def _find_damages(home: StreamHome) -> Iterator[SessionizerError]:
     """Yield an error for each damaged record that the stream's driver needs. Opens no data. Raises nothing."""
     yield from _failure_of(lambda: read_desired(home))
@@ -116,7 +121,7 @@ def all_streams(
     platform: Path,
     specs: Path,
     load: Callable[[Path], StreamSpec] = load_stream,
-    read: Callable[[StreamHome, StreamSpec], StreamView] = read_records,
+    read: Callable[[StreamHome, StreamSpec], StreamView] = read_records_once,
 ) -> Iterator[StreamView]:
     """Yield the streams with a file in the folder ``specs``, by name, then the streams that only have a home.
 
@@ -124,14 +129,16 @@ def all_streams(
     ``load_stream`` and ``read_records`` raise.
 
     The problem of a stream is in its view, and ends no other view. Raises InvalidSpec if the folder of specs cannot be
-    listed, ControlUnreachable or UnreadablePath if the platform's home cannot.
+    listed, ControlUnreachable or UnreadablePath if the platform's home cannot. Then no stream is asked for, because
+    each would wait for the store.
     """
     named = defaultdict(list)
     for file in spec_files(specs):
         named[file.stem].append(file)
+    homes = stream_homes(platform)
     for name, files in named.items():
         yield _isolate(name, partial(_view_files, name, files, platform, load, read))
-    for home in stream_homes(platform):
+    for home in homes:
         if home.name not in named:
             yield _isolate(home.name, partial(_view_home, home))
 
@@ -141,7 +148,7 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     files = spec_files(specs)
     named = [file for file in files if file.stem == name]
     if named:
-        return _isolate(name, partial(_view_files, name, named, platform, load_stream, read_records))
+        return _isolate(name, partial(_view_files, name, named, platform, load_stream, read_records_once))
     view = _isolate(name, lambda: _view_home(StreamHome.of(platform, name)))
     if not view.is_listed:
         raise UnknownStream(name, {file.stem for file in files})
@@ -174,7 +181,7 @@ def _view_problem(name: str, error: SessionizerError) -> StreamView:
 
 
 def view_spec(
-    spec: StreamSpec, platform: Path, read: Callable[[StreamHome, StreamSpec], StreamView] = read_records
+    spec: StreamSpec, platform: Path, read: Callable[[StreamHome, StreamSpec], StreamView] = read_records_once
 ) -> StreamView:
     """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
     home = StreamHome.of(platform, spec.name)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from sessionizer.home.control_store import reaching_records, record_names
 from sessionizer.home.data_files import make_writable, make_writable_control
@@ -24,18 +24,14 @@ CHECKPOINT_RECORD: Final = "checkpoint.json"
 Place = TypeVar("Place", bound=DataPath)
 
 
-class Below(Generic[Place]):
-    """The place of ``name`` below a ``folder`` of a home. Reading it makes the path and opens nothing."""
+class Below(cached_property[Place]):
+    """The place of ``name`` below a ``folder`` of a home. The path is made once, and nothing is opened."""
 
     def __init__(self, folder: str, name: str) -> None:
-        self._folder, self._name = folder, name
-
-    def __get__(self, home: object, _: type) -> Place:
-        folder: Place = getattr(home, self._folder)
-        return folder / self._name
+        super().__init__(lambda home: getattr(home, folder) / name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LineageHome:
     """The files of a lineage, in two folders of its name: the query's in ``root``, the ``records`` in control."""
 
@@ -144,7 +140,7 @@ class StreamHome:
         """Return the file with the output of driver ``uid``, if Airflow launched it."""
         return self.logs / f"driver.{check_identifier('uid', uid)}.log"
 
-    @property
+    @cached_property
     def data(self) -> DataPath:
         """The folder of Spark's files: lineages and tables."""
         return self.root if self.data_root is None else self.data_root / STREAMS / self.name
@@ -162,10 +158,16 @@ class StreamHome:
     tables = Below[DataPath]("data", "tables")
     """The Delta tables, unless the spec puts them elsewhere."""
 
+    @cached_property
+    def _lineage_homes(self) -> dict[str, LineageHome]:
+        return {}
+
     def lineage(self, lineage: str) -> LineageHome:
         """Return the directories of ``lineage``."""
-        name = check_identifier("lineage", lineage)
-        return LineageHome(self.lineages / name, self.lineage_records / name)
+        if lineage not in self._lineage_homes:
+            name = check_identifier("lineage", lineage)
+            self._lineage_homes[name] = LineageHome(self.lineages / name, self.lineage_records / name)
+        return self._lineage_homes[lineage]
 
     def checkpoint(self, lineage: str) -> DataPath:
         """Return Spark's checkpoint location of ``lineage``."""
@@ -247,7 +249,7 @@ CHECKPOINT: Final = "checkpoint"
 """The parts of a savepoint: four Delta tables, or for a native one a copy of the checkpoint's files."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SavepointHome:
     """The files of one savepoint, in the directory ``root``, which is named for it."""
 

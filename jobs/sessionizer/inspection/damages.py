@@ -1,14 +1,22 @@
 """Damage of a checkpoint: each file's problem, its effect on the next start of Spark 4.2, and the remedy."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from sessionizer.checkpoint.files import Files, hadoop_file
 from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, SOURCES, STATE
-from sessionizer.checkpoint.state_files import CHECKSUM, DEFAULT, OPERATOR_FILE, SCHEMA_FILE, Chain, StorePlace
+from sessionizer.checkpoint.state_files import (
+    CHECKSUM,
+    DEFAULT,
+    MOST_GONE,
+    OPERATOR_FILE,
+    SCHEMA_FILE,
+    Chain,
+    StorePlace,
+)
 from sessionizer.inspection.checkpoint_read import Checkpoint
 
 GONE: Final = "it is gone"
@@ -77,8 +85,6 @@ def missing_checksum(checksum: str) -> CheckpointDamage:
 _VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
 _OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
-_MOST_GONE: Final = 1000
-"""Most parts of a list of files that are reported as missing after the newest one."""
 _ORDER: Final = list(Effect)
 
 
@@ -105,10 +111,12 @@ def _effect(checkpoint: Checkpoint, name: str) -> Effect:
     return Effect.WRONG if name in checkpoint.altered else Effect.STOPS
 
 
-def _problems(checkpoint: Checkpoint, log: str, numbers: Iterable[int]) -> Iterator[tuple[int, str, str]]:
-    """Yield number, name and problem of each damaged or missing file of a log, of those with ``numbers``."""
+def _problems(checkpoint: Checkpoint, log: str, first: int, last: int) -> Iterator[tuple[int, str, str]]:
+    """Yield number, name and problem of each damaged file of a log, and of the newest that are missing."""
     there = checkpoint.files.numbered(log)
-    for number in numbers:
+    for number in sorted({*there, *range(max(first, last - MOST_GONE), last + 1)}):
+        if not first <= number <= last:
+            continue
         name = there.get(number, f"{log}/{number}")
         wrong = checkpoint.wrong.get(name) if number in there else GONE
         if wrong is not None:
@@ -132,7 +140,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
         return
     numbers = {*checkpoint.files.numbered(OFFSETS), *checkpoint.files.numbered(COMMITS)}
     last = max(numbers)
-    for batch, name, wrong in _problems(checkpoint, OFFSETS, range(min(numbers), last + 1)):
+    for batch, name, wrong in _problems(checkpoint, OFFSETS, min(numbers), last):
         if batch == last:
             steps = removal_steps(checkpoint.files, name, *list_batch_files(checkpoint, batch))
             follows = f"Spark cannot tell what batch {batch} reads"
@@ -170,7 +178,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     if committed is None:
         return
     first = min({*checkpoint.files.numbered(COMMITS), *checkpoint.files.numbered(OFFSETS)})
-    for batch, name, wrong in _problems(checkpoint, COMMITS, range(first, committed + 1)):
+    for batch, name, wrong in _problems(checkpoint, COMMITS, first, committed):
         if batch == committed:
             remedy = "remove it: its batch runs again with the same input. A sink that has the batch's number skips it"
             follows = f"Spark cannot tell that batch {batch} is committed"
@@ -191,8 +199,8 @@ def _lists(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
         until = int(end["logOffset"]) if isinstance(end, dict) and set(end) == {"logOffset"} else -1
         compact = (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong)
         first = max([0, *compact])
-        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number in a damaged file may be of any size
-        for part, name, wrong in _problems(checkpoint, f"{SOURCES}/{source}", range(first, told + 1)):
+        told = min(until, max(parts, default=-1) + MOST_GONE)
+        for part, name, wrong in _problems(checkpoint, f"{SOURCES}/{source}", first, told):
             effect, follows = Effect.STOPS, f"source {source} cannot tell which files it has read"
             if wrong == GONE and part == until:
                 effect = Effect.WRONG

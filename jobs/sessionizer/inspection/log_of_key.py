@@ -6,9 +6,7 @@ byte, its version. Spark 4.1 and before put a comma between two values: that for
 
 from __future__ import annotations
 
-import io
 import struct
-import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -17,13 +15,11 @@ import xxhash
 
 from sessionizer.checkpoint.files import Files, chains_of_batch, files_of
 from sessionizer.checkpoint.rocksdb_table import KeyChange, find_in_changelog, find_in_table
-from sessionizer.checkpoint.state_files import list_shared_files
+from sessionizer.checkpoint.state_files import list_shared_files, read_metadata
 from sessionizer.core.wire.schema import group_labels, spark_hash
 from sessionizer.home.json_record import parse_json
 from sessionizer.home.roots import DataPath
 
-LOG: Final = "log"
-"""Name of the list that has a group's blobs (``spark.query.processor``)."""
 _SEED: Final = 42
 _KEY: Final = struct.Struct("<HBqii")
 """Key of a state: its variable, the version of the row, no column is null, one INT, padding."""
@@ -47,16 +43,19 @@ def read_log_of_key(checkpoint: DataPath, batch_id: int, key_groups: int, key: s
     if chain.lacking or not chain.names[0].endswith(".zip"):
         raise ValueError(f"the state lacks {(*chain.lacking, 'a snapshot')[0]}")
     snapshot, *since = chain.names
-    name = _KEY.pack(_variables(files, snapshot)[LOG], 0, 0, int(label), 0)
+    name = _KEY.pack(_number_of_log(files, snapshot), 0, 0, int(label), 0)
     return group, list(_blobs(_last_value(_changes(files, snapshot, since, name))))
 
 
-def _variables(files: Files, snapshot: str) -> dict[str, int]:
-    with zipfile.ZipFile(io.BytesIO(files.read(snapshot))) as archive:
-        version, _, about = archive.read("metadata").decode().partition("\n")
+def _number_of_log(files: Files, snapshot: str) -> int:
+    """Return the number of the list that has a group's blobs, named ``log`` by ``spark.query.processor``."""
+    version, _, about = read_metadata(files, snapshot).decode().partition("\n")
     if version != "v1":
         raise ValueError(f"a snapshot of version {version[:20]!r}, for which there is no decoder")
-    return dict(parse_json(about)["columnFamilyMapping"])
+    match parse_json(about):
+        case {"columnFamilyMapping": {"log": int(number)}} if 0 <= number < 2**16:
+            return number
+    raise ValueError("a snapshot that does not number its variables")
 
 
 def _changes(files: Files, snapshot: str, since: Iterable[str], key: bytes) -> Iterator[tuple[KeyChange, bytes]]:

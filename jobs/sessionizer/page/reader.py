@@ -259,7 +259,7 @@ def live_document(view: StreamView, positions: PositionsRecord | None) -> dict[s
 
     ``open_ages`` counts open sessions below each age, and ``heaviest_keys`` has the largest ones, both as of the last
     merge of each key group. They are empty until the groups have merged once in the driver's life. STRAGGLER is
-    described in ``control.history.straggler``, POSITIONS in ``control.records.driver_records``: null unless the
+    described in ``control.history.sample``, POSITIONS in ``control.records.driver_records``: null unless the
     source is Kafka. A key may name a person, so a reader needs the right to see the stream's rows.
     """
     beat = view.driver.heartbeat if view.driver is not None else None

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from sessionizer.cli.inspect.batch_state import BatchState
-from sessionizer.control.history.straggler import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
+from sessionizer.control.history.sample import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, QUESTION_FILE, Heartbeat
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations

@@ -15,8 +15,7 @@ from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.terminal import translate_refusal
 from sessionizer.control.history.files import Mark, MarkKind, add_mark, hour_name, write_hour
-from sessionizer.control.history.sample import Sample, minute_of
-from sessionizer.control.history.straggler import Straggler, StragglerKind
+from sessionizer.control.history.sample import Sample, Straggler, StragglerKind, minute_of
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.driver_records import POSITIONS_FILE, HeavyKey, PartitionPosition, PositionsRecord
 from sessionizer.control.records.operation_record import Ending, OperationRecord

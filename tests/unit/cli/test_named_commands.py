@@ -14,7 +14,7 @@ from sessionizer.causes.cause import PROCESS_CAUSES, START_CAUSES, name_stream
 from sessionizer.causes.table import CAUSES, ERROR_CAUSES, QUERY_CAUSES, SYSTEM, cause_of_error, remedy_for
 from sessionizer.cli.app import LoadedCommands, app
 from sessionizer.cli.places import CommandLine, existing_result
-from sessionizer.control.history.straggler import STRAGGLER_REMEDIES
+from sessionizer.control.history.sample import STRAGGLER_REMEDIES
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.running_spec import require_continuable

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from sessionizer.control.lease import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
+from sessionizer.control import lease as module
+from sessionizer.control.lease import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, acquire, read_lease, sweep
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -24,7 +25,7 @@ from sessionizer.control.records.supervision_records import (
     read_desired,
     write_desired,
 )
-from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.home.record_file import write_json
@@ -68,6 +69,21 @@ def test_a_wrong_value_is_damage(home: StreamHome, change: dict[str, object], co
     write_json(home.control / "heartbeat.json", {**BEAT.to_json(), **change})
     assert HEARTBEAT_FILE.of(home).read() is None
     assert complaint in (HEARTBEAT_FILE.of(home).examine().damage or "")
+
+
+@pytest.mark.parametrize("name", ["000000009.json", "0000000٩.json", "9.json", "00000009.json.bak", "0" * 20 + ".json"])
+def test_a_file_that_is_no_token_is_no_lease(home: StreamHome, name: str) -> None:
+    acquire(home, "driver-1")
+    (mounted(home.leases) / name).write_text("{}")
+    assert known(read_lease(home)).token == 1
+
+
+def test_a_lease_that_stays_listed_and_is_not_there_is_not_waited_for(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "highest_token", lambda _: 9)
+    with pytest.raises(ControlUnreachable, match=r"00000009\.json"):
+        read_lease(home)
 
 
 def test_a_stop_is_for_one_driver(home: StreamHome) -> None:

@@ -113,6 +113,18 @@ def test_the_environment_names_the_parent(
     assert "/".join((parent["job"]["namespace"], parent["job"]["name"], parent["run"]["runId"])) == AIRFLOWS_TASK
 
 
+def test_a_run_is_reported_every_five_minutes_whatever_the_clock_does(
+    server: LineageServer, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [BEAT.at]
+    monkeypatch.setattr(reporter, "epoch_ms", lambda: now[0])
+    with RunReporter(lambda: driver_run(home, spec(), BEAT), print) as report:
+        for step_ms in (0, 1, reporter.RUNNING_EVERY_MS, -3_600_000):
+            now[0] += step_ms
+            report.note_progress(LINEAGE)
+    assert server.states("streams.clicks").count("RUNNING") == 3
+
+
 @pytest.mark.parametrize("named", ["", "x", "a/b", "a/b/c", "/b/0199a5c1-23fd-7d1e-8a54-2f1fe6b7f0aa"])
 def test_a_malformed_parent_is_none(named: str, home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENLINEAGE_PARENT_ID", named)

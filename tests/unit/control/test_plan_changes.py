@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from sessionizer.control.execution import execute
+from sessionizer.control.execution import LISTED, Decided, DecidedFields, execute, list_differences, require_approved
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.plan_changes import LISTED, Decided, DecidedFields, list_differences, require_approved
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     REQUEST_FILE,

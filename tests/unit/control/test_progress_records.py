@@ -9,7 +9,7 @@ import pytest
 
 import sessionizer
 from sessionizer.checkpoint.log_entries import commit_log
-from sessionizer.control.history.straggler import (
+from sessionizer.control.history.sample import (
     GroupTime,
     Straggler,
     StragglerKind,
@@ -239,6 +239,7 @@ def test_the_teller_takes_turns_with_finished_batches() -> None:
     done = replace(beat, batch_id=0, running_since=None, running_batch=None)
     assert (teller.line(done, 33_000) or "").startswith("batch 0 ·")
     assert teller.line(done, 44_000) is None
+    assert teller.line(beat, 25_000) == "batch 0: for 25 s", "the clock was set back"
 
 
 AT = 1_790_000_000_000

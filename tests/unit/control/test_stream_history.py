@@ -1,8 +1,10 @@
 """The history of a stream: samples by the minute in hourly files, marks, how long they stay, failures unraised."""
 
+import errno
 import json
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,8 +28,10 @@ from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, conde
 from sessionizer.control.log_tail import LINE_LIMIT, READ_BYTES, last_words, tail
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR
+from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import UnfitValue
 from sessionizer.home.stream_home import StreamHome
+from support.places import mounted
 
 START = 1_790_000_000_000 // HOUR * HOUR
 NAME = "2026-09-21T14"
@@ -108,6 +112,15 @@ def test_the_writer_writes_every_few_seconds_and_at_the_end(home: StreamHome) ->
     assert read_hour(home, NAME)[0].batches == 4
 
 
+def test_a_clock_that_is_set_back_comes_to_the_same_minutes_again(home: StreamHome) -> None:
+    for writer in (HistoryWriter(home), HistoryWriter(home)):  # the second one finds the minutes of the first
+        for minute in (31, 5, 31):
+            writer.add(batch(START + minute * SAMPLE_MS))
+        writer.flush(START + HOUR)
+    found = read_hour(home, NAME)
+    assert [(each.at, each.batches) for each in found] == [(START + 5 * SAMPLE_MS, 2), (START + 31 * SAMPLE_MS, 4)]
+
+
 def test_a_new_hour_is_a_new_file_and_loses_nothing(home: StreamHome) -> None:
     writer = HistoryWriter(home)
     for at in (START + HOUR - 2_000, START + HOUR - 1_000, START + HOUR):
@@ -144,6 +157,32 @@ def test_marks_of_several_processes(home: StreamHome) -> None:
     assert {str(mark.kind) for mark in found} == {"start", "savepoint", "crash"}
     assert "hunter2" not in found[-1].text
     assert [mark.kind for mark in read_marks(home, START + 1, START + 9)] == [MarkKind.CRASH]
+
+
+@pytest.mark.parametrize("name", ["mark.²-3fa9c2.json", "mark.x-3fa9c2.json", "mark..json", "²026-09-21T14.json"])
+def test_a_file_of_another_name_is_no_record(home: StreamHome, name: str) -> None:
+    add_mark(home, Mark(at=START, kind=MarkKind.START))
+    (mounted(home.history) / name).write_text("{}")
+    assert len(read_marks(home, 0, 2 * START)) == 1
+    assert oldest_record(home) == START
+    remove_old(home, START + 2 * KEPT_MS)
+    assert oldest_record(home) is None
+
+
+def test_a_mark_that_cannot_be_read_now_is_read_later(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in (START, START + 1):
+        add_mark(home, Mark(at=at, kind=MarkKind.START))
+    with monkeypatch.context() as away:
+        away.setattr(Store, "_read", Mock(side_effect=OSError(errno.EIO, "the mount is away")))
+        read_marks(home, START, START + 1)
+    assert [mark.at for mark in read_marks(home, START, START + 1)] == [START, START + 1]
+
+
+def test_a_damaged_mark_hides_no_other(home: StreamHome) -> None:
+    for at in (START, START + 1):
+        add_mark(home, Mark(at=at, kind=MarkKind.START))
+    next(mounted(home.history).glob(f"mark.{START}-*")).write_text("{")
+    assert [mark.at for mark in read_marks(home, START, START + 1)] == [START + 1]
 
 
 def test_old_files_are_removed_and_others_stay(home: StreamHome) -> None:

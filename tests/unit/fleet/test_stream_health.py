@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from sessionizer.control.history.sample import SAMPLE_MS, Sample
-from sessionizer.control.history.straggler import Straggler, StragglerKind
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, Straggler, StragglerKind
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.erasure_record import ErasureRecord
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LaunchRecord, LeaseRecord

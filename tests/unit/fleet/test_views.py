@@ -1,10 +1,12 @@
 """Views of all streams: their list, words, timeline and bundle."""
 
+import errno
 import json
 import stat
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -21,11 +23,17 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec, UnknownStream
 from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.stream_view import INVALID, TOLD_FOR_MS, StreamView, describe_automatic_rollback
-from sessionizer.fleet.streams import all_streams
+from sessionizer.fleet.streams import all_streams, read_records_once
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import Store
+from sessionizer.home.roots import ControlPath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.fixtures.reviewed import Reviewed
 from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
@@ -205,6 +213,36 @@ def test_other_operations_are_not(rollback: OperationRecord) -> None:
 
 def views(platform: Platform) -> dict[str, StreamView]:
     return {view.name: view for view in all_streams(platform.home, platform.streams)}
+
+
+def test_no_stream_waits_for_a_store_that_is_away(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform.add("clicks")
+    (platform.home / "streams").mkdir(parents=True)
+    asked: list[StreamHome] = []
+
+    def read(home: StreamHome, _spec: StreamSpec) -> StreamView:
+        asked.append(home)
+        raise ControlUnreachable(home.control, "no answer within 8 s")
+
+    monkeypatch.setattr(Store, "names", Mock(side_effect=TimeoutError(errno.ETIMEDOUT, "no answer within 8 s")))
+    with pytest.raises(ControlUnreachable):
+        list(all_streams(platform.home, platform.streams, read=read))
+    assert asked == []
+
+
+def test_each_record_of_a_stream_is_read_once(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, read, usual = platform.add_prepared("clicks"), list[ControlPath](), Store._read
+    start_lineage(home, spec=LineageSpec(document_of(load_stream(platform.streams / "clicks.yaml")), 1))
+
+    def count(store: Store) -> bytes:
+        read.append(store._path)
+        return usual(store)
+
+    monkeypatch.setattr(Store, "_read", count)
+    seen = read_records_once(home, load_stream(platform.streams / "clicks.yaml"))
+    assert seen.lineage is not None
+    assert home.lineage_record in read
+    assert len(read) == len(set(read))
 
 
 def test_every_stream_is_there_once_with_what_is_known_of_it(platform: Platform, reviewed: Reviewed) -> None:

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,12 +18,13 @@ from upath import UPath
 
 from sessionizer.checkpoint.files import files_of, hadoop_file, hadoop_says
 from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, source_kind
-from sessionizer.checkpoint.state_files import version_files
+from sessionizer.checkpoint.state_files import MOST_GONE, version_files
 from sessionizer.cli.inspect.state import advance, list_kept_batches
 from sessionizer.cli.inspect.words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs, spark_says
 from sessionizer.inspection.damages import CheckpointDamage, Effect, damages
 from sessionizer.inspection.inspect import Inspection, inspect
+from sessionizer.inspection.log_of_key import read_log_of_key
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, Held, Way, fabricated
 from support.fixtures.reviewed import Reviewed
 from support.places import known
@@ -132,14 +134,50 @@ def checksums_of(content: bytes, step: int = 512) -> bytes:
     return b"crc\x00" + struct.pack(">I", step) + b"".join(struct.pack(">I", zlib.crc32(part)) for part in parts)
 
 
+@pytest.mark.parametrize("number", ["99999999999", "9" * 30])
+@pytest.mark.parametrize("log", ["commits", "offsets", "sources/0", "state/0/0"])
+def test_a_name_with_a_number_of_any_size_is_no_work(log: str, number: str) -> None:
+    contents = fabricated(BATCHES).contents
+    name = f"{log}/{number}" if log != "state/0/0" else f"{log}/{number}.changelog"
+    held = Held({**contents, name: contents.get(f"{log}/{NEWEST}", b"")})
+    require_findings(held, deep=True)
+    assert len(found_in(held)) < 5 * MOST_GONE
+
+
+SNAPSHOTS: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda whole: whole[:40],
+    "no archive": lambda _: b"v1",
+    "other metadata": lambda _: archive_of(b"v1\n[]"),
+    "no number": lambda _: archive_of(b'v1\n{"columnFamilyMapping": {"log": "x"}}'),
+    "a number too large": lambda _: archive_of(b'v1\n{"columnFamilyMapping": {"log": 65536}}'),
+    "a flag of encryption": lambda whole: whole.replace(b"\x14\x00\x00\x00", b"\x14\x00\x01\x00"),
+    "no changes since": lambda whole: whole,
+}
+
+
+def archive_of(metadata: bytes) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as written:
+        written.writestr("metadata", metadata)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize("what", SNAPSHOTS)
+def test_a_damaged_snapshot_is_told_in_one_way(tmp_path: Path, what: str) -> None:
+    contents = dict(fabricated(BATCHES).contents)
+    for name in [name for name in contents if re.fullmatch(r"state/0/\d/2_[^.]*\.changelog", name)]:
+        sound = archive_of(b'v1\n{"columnFamilyMapping": {"log": 3}}')
+        contents[name.replace(".changelog", ".zip")] = SNAPSHOTS[what](sound)
+    Held(contents).put(tmp_path)
+    with pytest.raises((ValueError, KeyError, OSError)):
+        read_log_of_key(tmp_path, NEWEST, 4, "alice")
+
+
 @cache
 def whole(made: int) -> Held:
     """Make a checkpoint of a local disk: checksums beside every file, a snapshot of RocksDB and a table."""
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as written:
-        written.writestr("metadata", "v1\n{}")
     contents = dict(fabricated(3, format=made).contents)
-    contents["state/0/1/2_0.zip"] = archive.getvalue()
+    contents["state/0/1/2_0.zip"] = archive_of(b"v1\n{}")
     contents["state/0/1/SSTs/000001.sst"] = b"rows" + bytes.fromhex("f7cff485b741e288")
     return Held({**contents, **{hadoop_file(name): checksums_of(content) for name, content in contents.items()}})
 

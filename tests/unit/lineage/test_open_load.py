@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sessionizer.control.history.straggler import NAMED_AFTER, GroupTime, follow, slow_group
+from sessionizer.control.history.sample import NAMED_AFTER, GroupTime, follow, slow_group
 from sessionizer.core.definition.event import Event
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import Clock, SessionRules

@@ -13,8 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sessionizer.control.history.files import KEPT_MS, History, HistoryWriter, Mark, MarkKind, add_mark
-from sessionizer.control.history.sample import SAMPLE_MS, Sample, bucket_ms, minute_of
-from sessionizer.control.history.straggler import Straggler, StragglerKind
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, Straggler, StragglerKind, bucket_ms, minute_of
 from sessionizer.control.records.driver_records import (
     HEARTBEAT_FILE,
     POSITIONS_FILE,

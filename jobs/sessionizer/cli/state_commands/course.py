@@ -19,9 +19,8 @@ import typer
 from sessionizer.cli.places import CommandLine, Options, Stream, declare_parameters, option_parameters
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import say, working_spark
-from sessionizer.control.execution import Step, StepRunner
+from sessionizer.control.execution import Decided, Step, StepRunner, require_approved
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.plan_changes import Decided, require_approved
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     Ending,

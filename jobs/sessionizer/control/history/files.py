@@ -11,14 +11,14 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from sessionizer.control.history.sample import Sample, combine, minute_of
-from sessionizer.errors import SessionizerError
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense, minute_of
+from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import DAY, HOUR, epoch_ms
 from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.json_record import JsonObject, JsonRecord, Moment, add_stamp
 from sessionizer.home.names import check_identifier
 from sessionizer.home.record_file import ControlFile, RecordFile, parse_object
-from sessionizer.home.roots import ControlPath
+from sessionizer.home.roots import ControlPath, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact_and_cut
 
@@ -106,9 +106,9 @@ def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: 
     """Read samples (of ``KEPT_MS`` at most) and marks of a span (epoch ms). Raises OSError."""
     # not listed, because the page asks every few seconds, and a listing has a week of names
     begin = max(since_ms, until_ms - KEPT_MS - HOUR)
-    hours = (hour_name(hour * HOUR) for hour in range(begin // HOUR, until_ms // HOUR + 1))
-    samples = (sample for hour in hours for sample in read_hour(home, hour))
-    within = tuple(sample for sample in samples if since_ms <= sample.at <= until_ms)
+    hours = (hour * HOUR for hour in range(begin // HOUR, until_ms // HOUR + 1))
+    read = (read_hour(home, hour_name(hour), since_ms if hour < since_ms else 0) for hour in hours)
+    within = tuple(sample for samples in read for sample in samples if since_ms <= sample.at <= until_ms)
     return History(within, tuple(read_marks(home, since_ms, until_ms)) if with_marks else ())
 
 
@@ -124,31 +124,37 @@ def read_marks(home: StreamHome, since_ms: int, until_ms: int, most: int = MARKS
     """Read the marks of the span (epoch ms), the oldest first, at most the newest ``most``. Raises OSError."""
     names = record_names(home.history, "mark.*.json")
     within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
-    return list(_read_marks(home.history, tuple(within[-most:])))
+    with suppress(SessionizerError):
+        return list(_read_marks(home.history, tuple(within[-most:])))
+    # one cannot be read, perhaps only now, so none is kept
+    found = (RecordFile(home.history / name, Mark).read() for name in within[-most:])
+    return sorted(filter(None, found), key=lambda mark: mark.at)
 
 
 @lru_cache(maxsize=512)
 def _read_marks(folder: ControlPath, names: tuple[str, ...]) -> tuple[Mark, ...]:
-    found = (_read_mark(folder / name) for name in names)
-    return tuple(sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at))
+    return tuple(sorted((_read_mark(folder / name) for name in names), key=lambda mark: mark.at))
 
 
 @lru_cache(maxsize=8_192)
-def _read_mark(path: ControlPath) -> Mark | None:
+def _read_mark(path: ControlPath) -> Mark:
     """Read a mark, once: no file of a mark changes, and a page asks for the same ones every few seconds."""
-    return RecordFile(path, Mark).read()
+    mark = RecordFile(path, Mark).require()
+    if mark is None:
+        raise DamagedFile(uri_of(path), "it is gone")
+    return mark
 
 
-def read_hour(home: StreamHome, hour: str) -> tuple[Sample, ...]:
-    """Read the samples of an hour, the oldest first. A sample that cannot be parsed is passed over."""
+def read_hour(home: StreamHome, hour: str, since_ms: int = 0) -> tuple[Sample, ...]:
+    """Read the samples of an hour from a minute on, the oldest first. One that cannot be parsed is passed over."""
     file = _hour_file(home, hour)
     with suppress(OSError):
-        return _parse_hour(file, Store(file).read())
+        return _parse_hour(file, Store(file).read(), minute_of(since_ms))
     return ()
 
 
 @lru_cache(maxsize=512)
-def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
+def _parse_hour(file: ControlPath, content: bytes, since_ms: int) -> tuple[Sample, ...]:
     """Parse an hour, once: only the newest one changes, and a page asks for all of them every few seconds."""
     told = parse_object(file, content).value or {}
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
@@ -156,8 +162,9 @@ def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
         return ()
     found, places = list[Sample](), [name.partition(".") for name in names]
     for row in rows:
-        with suppress(ValueError, TypeError):
-            found.append(Sample.from_json(_nest(zip(places, row, strict=True))))
+        with suppress(ValueError, TypeError, LookupError):
+            if row[names.index("at")] >= since_ms:
+                found.append(Sample.from_json(_nest(zip(places, row, strict=True))))
     return tuple(found)
 
 
@@ -216,7 +223,7 @@ def _time_of(name: str) -> int | None:
 def _time_of_mark(name: str) -> int | None:
     kind, _, rest = name.partition(".")
     number = rest.partition("-")[0]
-    return int(number) if kind == "mark" and number.isdigit() else None
+    return int(number) if kind == "mark" and number.isdecimal() else None
 
 
 WRITTEN_EVERY_MS: Final = 5_000
@@ -230,7 +237,7 @@ class HistoryWriter:
         self._home = home
         self._lock = threading.Lock()
         self._hour = ""
-        self._samples: list[Sample] = []
+        self._samples: dict[int, Sample] = {}
         self._is_written = True
         self._written_at = 0
 
@@ -239,10 +246,7 @@ class HistoryWriter:
         with self._lock:
             self._begin_hour(batch.at)
             minute = minute_of(batch.at)
-            if self._samples and self._samples[-1].at == minute:
-                self._samples[-1] = combine(self._samples[-1], batch, minute)
-            else:
-                self._samples.append(combine(Sample(at=minute), batch, minute))
+            self._samples[minute] = combine(self._samples.get(minute, Sample(at=minute)), batch, minute)
             self._is_written = False
             self._write(batch.at, unless_recent=True)
 
@@ -256,11 +260,11 @@ class HistoryWriter:
         if hour == self._hour:
             return
         self._write(at_ms, unless_recent=False)
-        self._hour, self._samples = hour, []
+        self._hour, self._samples = hour, {}
         with suppress(OSError):
             Store(self._home.history).make_folder()
         with suppress(OSError, ValueError):  # an earlier driver may have worked in this hour
-            self._samples = list(read_hour(self._home, hour))
+            self._samples = {each.at: each for each in condense(read_hour(self._home, hour), SAMPLE_MS)}
         remove_old(self._home, at_ms)
 
     def _write(self, now_ms: int, *, unless_recent: bool) -> None:
@@ -269,5 +273,6 @@ class HistoryWriter:
             return
         self._written_at = now_ms
         with suppress(OSError, ValueError):
-            write_hour(self._home, self._hour, self._samples)
+            # a clock that was set back comes to the same minutes again
+            write_hour(self._home, self._hour, (self._samples[at] for at in sorted(self._samples)))
             self._is_written = True

@@ -53,7 +53,7 @@ class RunReporter:
         self._make, self._say = make, say
         self._run: Run | None = None
         self._outbox: _Outbox | None = None
-        self._next_at = 0
+        self._told_at = 0
 
     def __enter__(self) -> Self:
         try:
@@ -73,9 +73,9 @@ class RunReporter:
 
     def note_progress(self, lineage: str | None) -> None:
         """Report that the run goes on in ``lineage``, every five minutes at most, however often it is called."""
-        if self._run is None or epoch_ms() < self._next_at:
+        if self._run is None or 0 <= epoch_ms() - self._told_at < RUNNING_EVERY_MS:
             return
-        self._next_at = epoch_ms() + RUNNING_EVERY_MS
+        self._told_at = epoch_ms()
         self._run = replace(self._run, lineage=lineage)
         self._send("RUNNING")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from sessionizer.control.history.straggler import Straggler
+from sessionizer.control.history.sample import Straggler
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonObject, JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile

@@ -148,7 +148,7 @@ class ProgressTeller:
 
     def line(self, beat: Heartbeat, now: int) -> str | None:
         """Return the line that is due at ``now`` (epoch ms), or None."""
-        if self._told_at is not None and now - self._told_at < self._every_ms:
+        if self._told_at is not None and 0 <= now - self._told_at < self._every_ms:
             return None
         is_new = beat.batch_id is not None and beat.batch_id != self._told_batch
         line = progress_line(beat) if is_new else running_line(beat, now)

@@ -11,8 +11,7 @@ from typing import Any, Final
 from pyspark.sql.streaming import listener
 
 from sessionizer.control.history.files import HistoryWriter
-from sessionizer.control.history.sample import Sample
-from sessionizer.control.history.straggler import GroupTime, Straggler, follow, partition_behind, slow_group
+from sessionizer.control.history.sample import GroupTime, Sample, Straggler, follow, partition_behind, slow_group
 from sessionizer.control.lease import Lease, beats
 from sessionizer.control.records.driver_records import (
     HEARTBEAT_FILE,

@@ -16,9 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sessionizer.checkpoint.files import SeenFile
 from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
-from sessionizer.control.execution import Step
+from sessionizer.control.execution import Step, list_differences
 from sessionizer.control.operation import Operation
-from sessionizer.control.plan_changes import list_differences
 from sessionizer.control.records.operation_record import OperationRecord
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema

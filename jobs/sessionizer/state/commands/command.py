@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
-from sessionizer.control.execution import Step
-from sessionizer.control.plan_changes import Decided, DigestOfDecided
+from sessionizer.control.execution import Decided, DigestOfDecided, Step
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.json_record import JsonObject, JsonRecord, typed_digest
 from sessionizer.lineage.canary.judge import BATCHES, USUAL, CanaryTerms, digest_terms

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, TypeVar
 
-from sessionizer.control.plan_changes import DecidedFields
+from sessionizer.control.execution import DecidedFields
 from sessionizer.counts import count_is
 from sessionizer.deployment.differences import Division
 from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems

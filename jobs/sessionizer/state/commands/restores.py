@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from sessionizer.control.execution import Step
-from sessionizer.control.plan_changes import DecidedFields
+from sessionizer.control.execution import DecidedFields, Step
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.counts import count_is, count_text, number_is
 from sessionizer.deployment.differences import (

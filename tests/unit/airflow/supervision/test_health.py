@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from sessionizer.control.history.sample import Sample
-from sessionizer.control.history.straggler import Straggler, StragglerKind
+from sessionizer.control.history.sample import Sample, Straggler, StragglerKind
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import stop_requested
