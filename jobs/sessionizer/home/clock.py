@@ -19,6 +19,11 @@ def epoch_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_ms() -> int:
+    """Return the milliseconds of a clock that is never set, and stands while the machine sleeps. For spans only."""
+    return time.monotonic_ns() // 1_000_000
+
+
 def moment_text(ms: int) -> str:
     """Format a moment (epoch ms) to the second, in UTC. A moment beyond the calendar is shown in milliseconds."""
     try:

@@ -100,8 +100,9 @@ def find_changed_timeouts(
 class IdleClock:
     """A clock that detects a quiet source and estimates event time meanwhile. All times are ms.
 
-    While nothing arrives, event time is assumed to advance at the pace of the wall clock, from where it stood when the
-    quiet began. ``every_ms`` is the least wall time between two punctuations.
+    While nothing arrives, event time is assumed to advance at the pace of time, from where it stood when the quiet
+    began. ``every_ms`` is the least time between two punctuations. ``now`` is of a clock that is never set: a step of
+    the wall clock, or a sleep of the machine, would else close sessions whose events wait.
     """
 
     idle_after_ms: int

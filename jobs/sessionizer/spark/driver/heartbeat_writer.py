@@ -26,7 +26,7 @@ from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchOb
 from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, monotonic_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.sinks.write import BatchCounts
@@ -81,7 +81,7 @@ class HeartbeatWriter:
         self._straggler: Straggler | None = None
 
     def take_events_at(self) -> int | None:
-        """Return once the time (epoch ms) of the last batch with events that count. None if there was none since."""
+        """Return once the ``monotonic_ms`` of the last batch with events that count. None if there was none since."""
         with self._lock:
             events_at, self._events_at = self._events_at, None
             return events_at
@@ -147,7 +147,7 @@ class HeartbeatWriter:
             beat, version = self.beat, counts.versions.get(rows.SESSIONS)
             self.brought_events = bool(counts.admitted)
             if self.brought_events:
-                self._events_at = epoch_ms()
+                self._events_at = monotonic_ms()
             self.beat = replace(
                 beat,
                 late=(beat.late or 0) + counts[rows.LATE],

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
-from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms, monotonic_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import BoundedLog
 from sessionizer.home.roots import DataPath, uri_of
@@ -105,14 +105,14 @@ class Housekeeping:
         return table
 
     def _is_store_due(self) -> bool:
-        is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder
+        is_folder_due = self._folder is not None and monotonic_ms() >= self._next_folder
         is_removal_due = self._removal.is_due(self._heartbeat.beat.batch_id)
         return is_folder_due or is_removal_due or self._changes.is_due or self._is_snapshot_due()
 
     def _look_at_store(self) -> None:
         self._removal.remove(self._heartbeat.beat.batch_id)
-        if self._folder is not None and epoch_ms() >= self._next_folder:
-            self._next_folder = epoch_ms() + FOLDER_EVERY_MS
+        if self._folder is not None and monotonic_ms() >= self._next_folder:
+            self._next_folder = monotonic_ms() + FOLDER_EVERY_MS
             for line in self._folder.look():
                 self._say(line)
         self._changes.look()
@@ -121,17 +121,17 @@ class Housekeeping:
             shown = life.read, life.sessions
             with suppress(StoreUnreachable, ControlUnreachable):  # the next look asks again
                 punctuation.show_open_sessions(self._punctuations)
-                self._next_snapshot, self._shown = epoch_ms() + self._show_every_ms, shown
+                self._next_snapshot, self._shown = monotonic_ms() + self._show_every_ms, shown
 
     def _is_snapshot_due(self) -> bool:
         """Whether it is time for a snapshot of the open sessions, and rows came or sessions ended since the last."""
-        life, is_time = self._prepared.batch_log.life, epoch_ms() >= self._next_snapshot
+        life, is_time = self._prepared.batch_log.life, monotonic_ms() >= self._next_snapshot
         return self._show_every_ms is not None and is_time and self._shown != (life.read, life.sessions)
 
     def _announce_timeouts(self) -> None:
-        if self._timeouts is None or epoch_ms() < self._next_timeouts:
+        if self._timeouts is None or monotonic_ms() < self._next_timeouts:
             return
-        self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
+        self._next_timeouts = monotonic_ms() + TIMEOUT_TABLE_EVERY_MS
         if (line := self._timeouts.look()) is not None:
             self._say(line)
 
@@ -150,13 +150,12 @@ class Housekeeping:
             return
         if self._not_woken is not None:
             raise self._not_woken
-        now, events_at = epoch_ms(), self._heartbeat.take_events_at()
-        if events_at is not None:
+        if (events_at := self._heartbeat.take_events_at()) is not None:
             self._idle.saw_events(events_at)
         beat = self._heartbeat.beat
-        caught_up = self._heartbeat.is_caught_up(now, query.status)
+        caught_up = self._heartbeat.is_caught_up(epoch_ms(), query.status)
         latest_due_ms = self._prepared.open_sessions.latest_due_ms
-        floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
+        floor = self._idle.floor(monotonic_ms(), beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
         if floor is not None:
             self._waking.start(lambda: self._move_watermark(floor))
 

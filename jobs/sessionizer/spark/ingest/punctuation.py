@@ -36,7 +36,7 @@ from sessionizer.checkpoint.log_entries import (
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
 from sessionizer.errors import InvalidSpec, StoreUnreachable
-from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms, monotonic_ms
 from sessionizer.home.data_files import list_names, publish_json, remove_data
 from sessionizer.home.json_record import JsonObject, add_stamp, content_of
 from sessionizer.home.local_files import first_line
@@ -146,7 +146,7 @@ class PunctuationRemoval:
     def is_due(self, committed: int | None) -> bool:
         """Whether a batch was ``committed`` since the last removal, or one that failed is to be retried."""
         if self._failed_at is not None:
-            return epoch_ms() >= self._failed_at + RETRY_AFTER_MS
+            return monotonic_ms() >= self._failed_at + RETRY_AFTER_MS
         return committed not in (None, self._swept)
 
     def remove(self, committed: int | None) -> None:
@@ -160,7 +160,7 @@ class PunctuationRemoval:
                 self._sweep(committed)
             self._failed_at = None
         except (OSError, ValueError, StoreUnreachable) as error:
-            self._failed_at = epoch_ms()
+            self._failed_at = monotonic_ms()
             self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
 
     def _begin(self) -> None:

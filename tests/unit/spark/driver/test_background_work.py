@@ -2,17 +2,21 @@
 
 import json
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sessionizer.control import lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.status.driver_status import DriverStatus, State, read_driver
+from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import StreamMovedOn
-from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.clock import DAY, MINUTE, SECOND, epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, require_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, promote_lineage, read_canary, write_canary
@@ -20,6 +24,7 @@ from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver import driver_loop as driving
 from sessionizer.spark.driver.driver_loop import CanaryRollbackRunner
+from sessionizer.spark.driver.housekeeping import Housekeeping
 from sessionizer.spark.driver.lookups import BackgroundWork
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.ingest import punctuation as punctuation_removal
@@ -146,7 +151,7 @@ def query(tmp_path: Path) -> Query:
 
 @pytest.fixture
 def removal(query: Query, monkeypatch: pytest.MonkeyPatch) -> PunctuationRemoval:
-    monkeypatch.setattr(punctuation_removal, "epoch_ms", lambda: clock[0])
+    monkeypatch.setattr(punctuation_removal, "monotonic_ms", lambda: clock[0])
     clock[0] = 1_000_000
     removal = PunctuationRemoval(query.folder, query.checkpoint, query.said.append, keep=0)
     removal.remove(query.commit(0))
@@ -219,3 +224,22 @@ def test_batches_that_spark_forgot_meanwhile_do_not_stop_the_removal(query: Quer
     removal.remove(3)
     assert len(query.said) == 1
     remove_later(query, removal, 3)
+
+
+def test_a_step_of_the_wall_clock_moves_no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that slept wakes up a day later, with a day of events that its source holds."""
+    step_ns, time_ns, moved = [0], time.time_ns, list[object]()
+    monkeypatch.setattr(time, "time_ns", lambda: time_ns() + step_ns[0])
+    housekeeping = object.__new__(Housekeeping)
+    beat = SimpleNamespace(watermark_ms=500)
+    heartbeat = SimpleNamespace(take_events_at=lambda: None, is_caught_up=lambda *_: True, beat=beat)
+    vars(housekeeping).update(
+        _idle=IdleClock(MINUTE, SECOND),
+        _waking=SimpleNamespace(is_busy=False, start=moved.append),
+        _not_woken=None,
+        _heartbeat=heartbeat,
+        _prepared=SimpleNamespace(open_sessions=SimpleNamespace(latest_due_ms=DAY)),
+    )
+    for step_ns[0] in (0, DAY * 1_000_000, -DAY * 1_000_000):
+        housekeeping._wake_quiet_stream(cast("StreamingQuery", SimpleNamespace(status={})))
+    assert moved == []
