@@ -29,6 +29,7 @@ from sessionizer.state.savepoints.listing import (
     Savepoint,
     complete_savepoint,
     keep_from_removal,
+    list_condemned,
     list_savepoints,
     newest_that_stay,
     plan_removal,
@@ -301,22 +302,22 @@ def prune(
     One complete savepoint always stays, and so does each that a lineage started from or that is being read or made.
     """
     where, now = at.home_of(stream), epoch_ms()
-    found = {each.id: each for each in list_savepoints(savepoints_folder(where, at.folder), now)}
-    verdicts = plan_removal(list(found.values()), where, Policy(keep, round(days * DAY)), now)
+    found = list_savepoints(savepoints_folder(where, at.folder), now)
+    verdicts = plan_removal(found, where, Policy(keep, round(days * DAY)), now)
     lines = (f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}" for verdict in verdicts)
     at.show([asdict(verdict) for verdict in verdicts], lines)
-    going = [verdict.id for verdict in verdicts if verdict.goes]
+    going = [savepoint for savepoint, _ in list_condemned(found, verdicts)]
     if not going:
         say("no savepoint to remove")
     if plan or not going:
         return
     if not yes:
         confirm(f"Run the plan ({len(going)} to remove)?")
-    for stays in newest_that_stay(list(found.values()), verdicts):
+    for stays in newest_that_stay(found, verdicts):
         _require_sound(*stays, ", so nothing was removed, because this one would stay")
     for savepoint in going:
-        needed = remove(found[savepoint].home, where)
-        say(f"removed {savepoint}" if needed is None else f"kept {savepoint} after all: {needed}")
+        needed = remove(savepoint.home, where)
+        say(f"removed {savepoint.id}" if needed is None else f"kept {savepoint.id} after all: {needed}")
 
 
 def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from sessionizer.checkpoint.log_entries import read_pinned_settings
 from sessionizer.control.execution import DigestOfDecided
 from sessionizer.control.records.supervision_records import bundle_of_watch
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import (
@@ -46,6 +47,7 @@ from sessionizer.migrations.declared import describe_migration, migration_digest
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.stream_spec.decisions import Document, check_sql, document_of, spec_fingerprint
 from sessionizer.stream_spec.document.rules import Migration
+from sessionizer.stream_spec.document.source import SOURCES, SourceSection
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
 
@@ -332,10 +334,10 @@ def plan_upgrade(
 
 def _require_replayable(running: Document) -> None:
     """Raise InvalidSpec for a stream whose events cannot be read again, or would get other times."""
-    if running["source"]["format"] == "socket":
-        raise InvalidSpec("--replay", "given", "Omit it, because a socket keeps no events")
-    mode = running["rules"]["time_mode"]
-    if mode != "event_time":
+    source, mode = running["source"]["format"], running["rules"]["time_mode"]
+    if not SOURCES.get(source, SourceSection).keeps_events:
+        raise InvalidSpec("--replay", "given", f"Omit it, because a {source} keeps no events")
+    if mode not in (clock for clock in Clock if clock.has_watermark):
         raise InvalidSpec("--replay", "given", f"Omit it, because time_mode {mode} goes by when events are read")
 
 

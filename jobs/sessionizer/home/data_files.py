@@ -35,7 +35,7 @@ from sessionizer.home.local_files import (
     open_regular,
     unwritable,
 )
-from sessionizer.home.record_file import Reading, failed_reading, format_json, parse_object, write_json
+from sessionizer.home.record_file import Reading, create_json, failed_reading, format_json, parse_object, write_json
 from sessionizer.home.roots import (
     ALLOWED_CONTROL,
     ALLOWED_DATA,
@@ -290,9 +290,16 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
     """
     if isinstance(path, Path):
         write_json(path, value)
-        return
+    else:
+        create_data_json(path, value)
+
+
+def create_data_json(path: DataPath, value: Mapping[str, object]) -> bool:
+    """Create ``path`` unless it exists. Returns True for the one caller that did. Raises as ``publish_json``."""
+    if isinstance(path, Path):
+        return create_json(path, value)
     try:
-        Store(store_path(path)).create(format_json(value))
+        return Store(store_path(path)).create(format_json(value))
     except OSError as error:
         raise translate_refusal(path, _A_FILE, error) from error
 

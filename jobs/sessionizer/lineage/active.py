@@ -52,12 +52,16 @@ LINEAGE_FILE: Final = ControlFile("lineage.json", Lineage)
 
 def read_lineage(home: StreamHome) -> Lineage | None:
     """Read the active lineage's record, None if the stream never started. Raises DamagedFile if the file is lost."""
-    record, records = LINEAGE_FILE.of(home).require(), home.lineage_records
-    # a driver prepared the query of such a lineage, which then became the active one
-    if record is None and any(Store(records / name / TYPES_FILE.name).exists() for name in record_names(records)):
-        damage = "the file is gone, but there are lineages that it must choose from"
-        raise DamagedFile(uri_of(home.lineage_record), damage)
-    return record
+    file, records = LINEAGE_FILE.of(home), home.lineage_records
+    if (record := file.require()) is not None:
+        return record
+    # a driver prepares the query of a lineage after it became the active one
+    if not any(Store(records / name / TYPES_FILE.name).exists() for name in record_names(records)):
+        return None
+    if (record := file.require()) is not None:  # the first driver has begun meanwhile
+        return record
+    damage = "the file is gone, but there are lineages that it must choose from"
+    raise DamagedFile(uri_of(home.lineage_record), damage)
 
 
 def require_no_history(home: StreamHome) -> None:

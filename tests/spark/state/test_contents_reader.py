@@ -23,10 +23,10 @@ from sessionizer.inspection.log_of_key import group_of_key, read_log_of_key
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.contents_reader import (
     compare_states,
-    describe_kept_state,
     read_sessions_in_files,
 )
 from sessionizer.spark.state.open_events import (
+    describe_state,
     log_blobs,
     reading_state,
 )
@@ -94,7 +94,7 @@ def test_files_tell_what_spark_reads_of_every_group_in_every_batch(spark: SparkS
     groups = {group_of_key(key, 4): key for key in map(str, range(40))}
     assert groups.keys() == set(range(4))
     for batch in sorted(list_committed_batches(stage.checkpoint)):
-        state = describe_kept_state(find_retained_batch(home, batch))
+        state = describe_state(find_retained_batch(home, batch))
         with reading_state(spark):
             rows = log_blobs(spark, state).collect()
         for group, key in groups.items():

@@ -43,12 +43,13 @@ from support.fixtures.reviewed import Reviewed
 from support.places import REPOSITORY
 
 COMMITTED = CommittedBatch(
+    stream="clicks",
     lineage="old",
+    checkpoint=Path("checkpoint"),
     batch_id=41,
     batch_at=7,
     watermark_ms=5,
     position=Position("files", {"logOffset": 3}),
-    seen_files=(),
     settings={PARTITIONS: "2"},
     spec={"key_groups": 16},
     kept=KeptTypes(Clock.EVENT_TIME),

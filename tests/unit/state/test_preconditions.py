@@ -21,7 +21,9 @@ from sessionizer.control.records.operation_record import (
     read_operations,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import (
+    DamagedFile,
     EventsGone,
     OperationPending,
     QueryFailed,
@@ -31,13 +33,17 @@ from sessionizer.errors import (
     StreamMovedOn,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import record_names
+from sessionizer.home.roots import ControlPath
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import activate_lineage, active_lineage, start_lineage
-from sessionizer.state.commands.registry import COMMANDS, require_as_planned
+from sessionizer.lineage import active
+from sessionizer.lineage.active import LINEAGE_FILE, activate_lineage, active_lineage, read_lineage, start_lineage
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
+from sessionizer.state.commands.registry import COMMANDS, require_as_planned, require_startable
 from support.expected.file_accesses import folder_digest
-from support.places import REPOSITORY
+from support.places import REPOSITORY, opened
 from support.streams.drawn_logs import drawn_cases
-from support.verbs.begun_restore import write_operation
+from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.scripted_runner import ScriptedRunner
 
 VERBS = ("restore", "rollback", "rescale", "switch", "apply", "seed")
@@ -306,3 +312,30 @@ def test_the_command_that_moved_the_stream_is_named(home: StreamHome) -> None:
     with pytest.raises(StreamMovedOn) as raised:
         carry_out(home, record, "tests", 1, no_work(home))
     assert moved.id in str(raised.value)
+
+
+def test_a_stream_that_begins_while_it_is_read_has_lost_nothing(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first driver writes the active lineage, then the types. A reader looks for both in the same order."""
+
+    def names_meanwhile(folder: ControlPath, pattern: str = "*") -> list[str]:
+        if not LINEAGE_FILE.of(home).path.exists():
+            TYPES_FILE.of(home, start_lineage(home)).write(KeptTypes(Clock.EVENT_TIME))
+        return record_names(folder, pattern)
+
+    monkeypatch.setattr(active, "record_names", names_meanwhile)
+    found = read_lineage(home)
+    assert found is not None
+    opened(LINEAGE_FILE.of(home).path).unlink()
+    monkeypatch.undo()
+    with pytest.raises(DamagedFile, match="must choose from"):
+        read_lineage(home)
+
+
+def test_a_pending_command_is_named_also_beside_a_lost_lineage(home: StreamHome) -> None:
+    TYPES_FILE.of(home, start_lineage(home)).write(KeptTypes(Clock.EVENT_TIME))
+    write_operation(home, begun_restore())
+    opened(LINEAGE_FILE.of(home).path).unlink()
+    with pytest.raises(OperationPending):
+        require_startable(home, "rescale")

@@ -17,7 +17,7 @@ from sessionizer.errors import InvalidSpec, NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_identifier
-from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
+from sessionizer.state.lineages.committed_batch import CommittedBatch, find_retained_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import SavepointKind
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.savepoints.manifest import Manifest
 
-    Side = RetainedBatch | tuple[SavepointHome, Manifest]
+    Side = CommittedBatch | tuple[SavepointHome, Manifest]
 
 
 _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
@@ -42,16 +42,17 @@ class BatchState:
     """Batch whose state Spark reads. Its results come as JSON and as lines."""
 
     spark: SparkSession
-    found: RetainedBatch
+    found: CommittedBatch
     state: KeptState
     rules: SessionRules
 
     @classmethod
-    def of(cls, spark: SparkSession, found: RetainedBatch) -> BatchState:
+    def of(cls, spark: SparkSession, found: CommittedBatch) -> BatchState:
         """Describe a batch's state. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
-        from sessionizer.spark.state.contents_reader import describe_kept_state, rules_of_batch  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.contents_reader import rules_of_batch  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.open_events import describe_state  # noqa: PLC0415
 
-        return cls(spark, found, describe_kept_state(found), rules_of_batch(found))
+        return cls(spark, found, describe_state(found), rules_of_batch(found))
 
     def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
         """Return the open sessions of one key."""
@@ -107,7 +108,7 @@ class BatchState:
         return lines
 
 
-def key_in_files(found: RetainedBatch, key: str) -> tuple[dict[str, Any], list[str]] | None:
+def key_in_files(found: CommittedBatch, key: str) -> tuple[dict[str, Any], list[str]] | None:
     """Return the open sessions of one key after a batch, None if Spark is needed. Raises BatchOutrun."""
     from sessionizer.spark.state.contents_reader import read_sessions_in_files  # noqa: PLC0415  fast --help
 
@@ -119,7 +120,7 @@ def key_in_files(found: RetainedBatch, key: str) -> tuple[dict[str, Any], list[s
 
 
 def _tell_sessions(
-    found: RetainedBatch, key: str, group: int, sessions: list[dict[str, Any]]
+    found: CommittedBatch, key: str, group: int, sessions: list[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[str]]:
     head = f"{where_line(found)}; watermark {moment(found.watermark_ms)}"
     said = f"key {key}, in key group {group}: {count_text(len(sessions), 'open session')}"
@@ -152,7 +153,7 @@ def compare(
     with working_spark("state", stream, at.master, line, where.data) as spark, reading_state(spark):
         found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
         for side in sides:
-            if isinstance(side, RetainedBatch):
+            if isinstance(side, CommittedBatch):
                 side.require_unchanged()
     told = {"before": name_side(sides[0]), "now": name_side(sides[1]), **asdict(found)}
     at.show(told, _lines(sides, found))
@@ -185,15 +186,15 @@ def open_events(spark: SparkSession, side: Side) -> DataFrame:
     from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
     from sessionizer.spark.state.savepoints.saved_state import saved_events  # noqa: PLC0415  fast --help
 
-    if isinstance(side, RetainedBatch):
+    if isinstance(side, CommittedBatch):
         return read_open_events(spark, BatchState.of(spark, side).state)
     return saved_events(spark, *side)
 
 
 def name_side(side: Side) -> str:
     """Name a side, for users and programs."""
-    if isinstance(side, RetainedBatch):
-        return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.at_ms)}"
+    if isinstance(side, CommittedBatch):
+        return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.batch_at)}"
     return f"savepoint {side[1].id}, batch {side[1].batch_id} of {moment(side[1].batch_at)}"
 
 

@@ -22,7 +22,7 @@ from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
+from sessionizer.state.lineages.committed_batch import CommittedBatch, find_retained_batch
 from sessionizer.state.lineages.table_changes import rows_of_batches
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
@@ -172,7 +172,7 @@ def timeline(
     at.show({"stream": stream, "lineage": found.lineage, "batches": told}, lines)
 
 
-def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
+def _rows(where: StreamHome, found: CommittedBatch, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
     spec = parse_recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
     places = where.table_locations(spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
@@ -184,7 +184,7 @@ def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch])
     return rows
 
 
-def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
+def _count_files(found: CommittedBatch, batch: KeptBatch) -> KeptBatch:
     """Set the number of files that the batch read, if it read files, whose offsets count lists of files."""
     if batch.read.get(EVENTS) != "files":
         return batch
@@ -196,7 +196,7 @@ def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
 
 
 def _open(
-    where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch], master: str | None
+    where: StreamHome, found: CommittedBatch, batches: Sequence[KeptBatch], master: str | None
 ) -> dict[int, dict[str, Any]]:
     """Count the open sessions, events and bytes after each batch, except one that the stream outruns meanwhile."""
     held: dict[int, dict[str, Any]] = {}

@@ -18,7 +18,7 @@ from sessionizer.counts import count_text
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
 from sessionizer.home.clock import moment_text
 from sessionizer.home.roots import DataPath, folder_at
-from sessionizer.state.lineages.committed_batch import RetainedBatch
+from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 if TYPE_CHECKING:
     from sessionizer.core.key_group.contents import GroupContents, KeyWeight
@@ -89,15 +89,15 @@ def one_line(text: str) -> str:
     return printable(f"{lines[0]} …" if len(lines) > 1 else "".join(lines))
 
 
-def where_line(found: RetainedBatch) -> str:
+def where_line(found: CommittedBatch) -> str:
     """Name the batch that the following lines describe."""
-    return f"stream {found.stream}, lineage {found.lineage}, batch {found.batch_id} of {moment(found.at_ms)}"
+    return f"stream {found.stream}, lineage {found.lineage}, batch {found.batch_id} of {moment(found.batch_at)}"
 
 
-def where_json(found: RetainedBatch) -> dict[str, Any]:
+def where_json(found: CommittedBatch) -> dict[str, Any]:
     """Return the batch as JSON."""
     where = {"stream": found.stream, "lineage": found.lineage, "batch_id": found.batch_id}
-    return {**where, "batch_at": found.at_ms, "watermark_ms": found.watermark_ms}
+    return {**where, "batch_at": found.batch_at, "watermark_ms": found.watermark_ms}
 
 
 def groups_text(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]], count: int) -> str:

@@ -123,7 +123,7 @@ class SamplePreview:
 
 def preview(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> SamplePreview:
     """Return what the first rows become. Raises InvalidSpec, SourceFileUnfit, SessionizerError for too many files."""
-    if spec.source.format == "socket":
+    if not spec.source.keeps_events:
         return SamplePreview([], None, [])
     if spec.source.format == "files":
         folder = folder_at(resolve_place(spec.source.path, platform_home), "source.path")

@@ -201,8 +201,8 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         raise DamagedFile(SPEC_FILE.of(home, lineage).path, "it is gone")
     decided = changes_between(list_decisions(record.document), decisions_of(spec))
     changes = tuple(change for change in decided if change.field != MIGRATIONS)  # applied ones may leave the file
-    if spec.source.format == "socket":
-        raise NothingToProve(home.name, "a socket keeps none of its events")
+    if not spec.source.keeps_events:
+        raise NothingToProve(home.name, f"a {spec.source.format} keeps none of its events")
     for change in changes:
         if (known := field_at(change.field)) is not None and known.selects_events:
             raise NothingToProve(home.name, f"the batches were read from another source ({change})")

@@ -25,13 +25,13 @@ from sessionizer.inspection.log_of_key import group_of_key, read_log_of_key
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import (
     KeptState,
+    describe_state,
     log_blobs,
     map_logs,
-    open_event_schema,
     open_payload,
     reading_state,
 )
-from sessionizer.state.lineages.committed_batch import RetainedBatch
+from sessionizer.state.lineages.committed_batch import CommittedBatch
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 _EVENT: Final = ("key", "event_id", "clock_ms")
@@ -94,30 +94,25 @@ def compare_states(before: DataFrame, now: DataFrame, most: int) -> Comparison:
     )
 
 
-def describe_kept_state(found: RetainedBatch) -> KeptState:
-    """Describe the state of a batch that is still kept. Raises ``pa.ArrowTypeError`` for clashing types."""
-    return KeptState(found.checkpoint, found.batch_id, int(found.spec["key_groups"]), open_event_schema(found.kept))
-
-
-def rules_of_batch(found: RetainedBatch) -> SessionRules:
+def rules_of_batch(found: CommittedBatch) -> SessionRules:
     """Return the rules of a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
     return rules_of(parse_recorded_spec(found.spec, Path(uri_of(found.checkpoint))))
 
 
-def read_sessions_of(spark: SparkSession, found: RetainedBatch, key: str) -> tuple[int, list[dict[str, Any]]]:
+def read_sessions_of(spark: SparkSession, found: CommittedBatch, key: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the group of ``key`` and its open sessions after the batch, as ``sessions_of_key`` does."""
     known = read_sessions_in_files(found, key)
     if known is not None:
         return known
     with reading_state(spark):
-        state = describe_kept_state(found)
+        state = describe_state(found)
         group = group_of_key(key, state.key_groups)
         label = int(group_labels(state.key_groups)[group])
         rows = log_blobs(spark, state).where(F.col("label") == label).collect()  # oldest first
     return group, _sessions_in([bytes(row.blob) for row in rows], found, key)
 
 
-def read_sessions_in_files(found: RetainedBatch, key: str) -> tuple[int, list[dict[str, Any]]] | None:
+def read_sessions_in_files(found: CommittedBatch, key: str) -> tuple[int, list[dict[str, Any]]] | None:
     """Return the same without Spark, in a tenth of the time. None if a file is gone, damaged or of another form.
 
     Spark may read it, or its error says more. Raises InvalidSpec.
@@ -129,7 +124,7 @@ def read_sessions_in_files(found: RetainedBatch, key: str) -> tuple[int, list[di
     return group, _sessions_in(blobs, found, key)
 
 
-def _sessions_in(blobs: Sequence[bytes], found: RetainedBatch, key: str) -> list[dict[str, Any]]:
+def _sessions_in(blobs: Sequence[bytes], found: CommittedBatch, key: str) -> list[dict[str, Any]]:
     return sessions_of_key(decode_log(blobs), key, rules_of_batch(found), open_payload(found.kept))
 
 

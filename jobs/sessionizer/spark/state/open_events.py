@@ -32,7 +32,6 @@ from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.rows import INITIAL, REVISION
 from sessionizer.core.wire.schema import event_schema, group_labels, group_numbers
 from sessionizer.home.roots import DataPath, uri_of
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields, struct_of
@@ -86,10 +85,10 @@ class KeptState:
     revision: str = REVISION
 
 
-def describe_state(home: StreamHome, committed: CommittedBatch) -> KeptState:
-    """Describe the state of a stream after a batch. Raises ``pa.ArrowTypeError`` for clashing types."""
+def describe_state(committed: CommittedBatch) -> KeptState:
+    """Describe the state of a stream after a batch that is kept. Raises ``pa.ArrowTypeError`` for clashing types."""
     return KeptState(
-        checkpoint=home.checkpoint(committed.lineage),
+        checkpoint=committed.checkpoint,
         batch_id=committed.batch_id,
         key_groups=int(committed.spec["key_groups"]),
         events=open_event_schema(committed.kept),

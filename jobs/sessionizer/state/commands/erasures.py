@@ -204,6 +204,7 @@ STREAM: Final = "stream"
 REQUESTED_AT: Final = "requested_at"
 DONE: Final = "done"
 OPTIONAL: Final = (STREAM, REQUESTED_AT, DONE)
+_TYPES: Final = {STREAM: "string", REQUESTED_AT: "timestamp", DONE: "map"}
 
 
 def count_requests(place: str, streams: Mapping[str, Collection[str]], until_ms: int) -> Iterator[tuple[str, str, int]]:
@@ -239,7 +240,12 @@ def find_requests(rows: pa.Table, column: str, stream: str, until_ms: int, *, ar
     """Return the values that ``stream`` has not erased, each with its newest request (epoch ms) up to ``until_ms``.
 
     ``are_done``: those that it has erased. ``rows``: ``column`` and those columns of ``OPTIONAL`` that the table has.
+    Raises InvalidSpec for a column of another type.
     """
+    for name, wanted in _TYPES.items():
+        kind = str(rows.schema.field(name).type) if name in rows.column_names else wanted
+        if not kind.removeprefix("large_").startswith(wanted):
+            raise InvalidSpec(f"the column {name} of the requests", kind, f"a {wanted}")
     found = dict[str, int]()
     for row in rows.to_pylist():
         value, moment = row[column], row.get(REQUESTED_AT)

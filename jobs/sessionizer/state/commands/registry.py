@@ -79,10 +79,11 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
 
 def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start_over: bool = False) -> None:
     """Refuse what control alone can refuse. Raises OperationPending, StreamBegun, NothingToSave, DamagedFile."""
-    pending, lineage = pending_operation(home), active_lineage(home)
+    pending = pending_operation(home)
+    if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
+        raise pending.pending_error()
+    lineage = active_lineage(home)
     if pending is not None:
-        if (pending.verb, pending.savepoint) != (verb, savepoint):
-            raise pending.pending_error()
         return
     if COMMANDS[verb].begins_stream and lineage is not None and not start_over:
         raise StreamBegun(home.name, lineage)

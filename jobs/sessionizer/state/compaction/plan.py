@@ -31,7 +31,7 @@ from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.state.lineages.origin import find_abandoned_lineages, find_lineages, lineage_before, origins_of
 from sessionizer.state.savepoints.listing import PruningVerdict, Savepoint, list_savepoints
-from sessionizer.state.savepoints.schedule import Judgement, plan_for_scheduled
+from sessionizer.state.savepoints.schedule import Judgement, judge_age, plan_for_scheduled
 from sessionizer.stream_spec.document.names import MILLISECONDS_OF
 from sessionizer.stream_spec.document.stream import WEEK, StreamSpec
 
@@ -227,8 +227,7 @@ def judge_compaction(home: StreamHome, every_ms: int, now: int) -> Judgement:
     last = COMPACTION_FILE.of(home).require()
     if last is None:
         return Judgement(due=True, because="it had none")
-    age = now - last.at
-    return Judgement(due=age >= every_ms, because=f"the last one began {describe_duration(age)} ago")
+    return judge_age(every_ms, last.at, now, "the last one began")
 
 
 def kept_days(spec: StreamSpec, now: int) -> dict[str, date]:

@@ -62,19 +62,28 @@ class Position(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """A committed batch, and the records to resume from it. ``watermark_ms``: of the next. Times are epoch ms."""
+    """A committed batch that is kept at ``checkpoint``, and the records to resume from it.
 
+    ``watermark_ms``: of the next batch. Times are epoch ms. ``proof``: Spark's log entries of the batch.
+    """
+
+    stream: str
     lineage: str
+    checkpoint: DataPath
     batch_id: int
     batch_at: Moment
     watermark_ms: int
     position: Position
-    seen_files: tuple[SeenFile, ...]
     settings: Mapping[str, str]
     spec: Document
     kept: KeptTypes
     record: CheckpointRecord
     proof: str
+    seen_files: tuple[SeenFile, ...] = ()
+
+    def require_unchanged(self) -> None:
+        """Raise BatchOutrun if the batch is no longer kept or was replaced. Asked after the state was read."""
+        require_same_batch(self.stream, self.checkpoint, self.batch_id, self.proof)
 
 
 def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_upgrade: bool = False) -> CommittedBatch:
@@ -94,28 +103,74 @@ def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_up
     require_checkpoint(home, lineage)
     checkpoint, newest = home.checkpoint(lineage), None
     while True:
-        spec, kept = SPEC_FILE.of(home, lineage).require(), TYPES_FILE.of(home, lineage).require()
+        records = _read_records(home, lineage)
         newest = read_last_commit(checkpoint)
         if newest is None:
             raise NothingToSave(home.name, f"no batch of its lineage {lineage} is over")
         if batch_id is not None and batch_id not in list_committed_batches(checkpoint):
             raise NothingToSave(home.name, f"batch {batch_id} is not among those kept, of which the newest is {newest}")
         # a driver writes its spec before its first batch: unchanged, it is the spec of this batch
-        if spec == SPEC_FILE.of(home, lineage).require() and kept == TYPES_FILE.of(home, lineage).require():
+        if records == _read_records(home, lineage):
             break
-    record, chosen = CHECKPOINT_FILE.of(home, lineage).require(), newest if batch_id is None else batch_id
+    found = _read_batch(home, lineage, newest if batch_id is None else batch_id, records)
+    if found.position.format != FILES:
+        return found
+    with require_kept(home.name, found.batch_id):
+        return replace(found, seen_files=tuple(read_seen_files(checkpoint, found.batch_id)))
+
+
+def find_retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> CommittedBatch:
+    """Return a batch, by default the newest of the active lineage, without the files that it had seen.
+
+    Raises NothingToShow, BatchOutrun, DataAway.
+    """
+    active = active_lineage(home)
+    chosen = lineage or active
+    if chosen is None:
+        raise NothingToShow(home.name, "it never ran")
+    if not Store(home.lineage(chosen).records).exists():
+        raise NothingToShow(home.name, f"it has no lineage {chosen}")
+    require_readable_lineage(home, chosen)
+    if chosen == active:  # a compaction removes those of earlier lineages
+        require_checkpoint(home, chosen)
+    committed = list_committed_batches(home.checkpoint(chosen))
+    if not committed:
+        raise NothingToShow(home.name, f"its lineage {chosen} has no committed batch")
+    if batch_id is not None and batch_id not in committed:
+        known = f"Its lineage {chosen} keeps {min(committed)} to {max(committed)}"
+        raise NothingToShow(home.name, f"batch {batch_id} is not there. {known}")
+    try:
+        return _read_batch(home, chosen, max(committed) if batch_id is None else batch_id, _read_records(home, chosen))
+    except BatchOutrun as error:
+        if chosen == active:
+            raise
+        # no driver has removed it meanwhile, so a second try ends the same
+        raise NothingToShow(home.name, f"files of its lineage {chosen} are gone: {error.cause}") from error
+
+
+_Records: TypeAlias = tuple[LineageSpec | None, KeptTypes | None]
+
+
+def _read_records(home: StreamHome, lineage: str) -> _Records:
+    return SPEC_FILE.of(home, lineage).require(), TYPES_FILE.of(home, lineage).require()
+
+
+def _read_batch(home: StreamHome, lineage: str, batch_id: int, records: _Records) -> CommittedBatch:
+    """Read a batch of ``lineage`` but for the files that it had seen. Raises BatchOutrun if Spark removes it."""
+    (spec, kept), record = records, CHECKPOINT_FILE.of(home, lineage).require()
     if spec is None or kept is None or record is None:
-        raise DamagedFile(uri_of(home.lineage(lineage).root), "it lacks spec.json or types.json")
-    source = str(spec.document["source"]["format"])
-    with require_kept(home.name, chosen):
-        planned, proof = read_planned_batch(checkpoint, chosen), proof_of_batch(checkpoint, chosen)
+        raise DamagedFile(uri_of(home.lineage(lineage).records), "it lacks spec.json or types.json")
+    checkpoint = home.checkpoint(lineage)
+    with require_kept(home.name, batch_id):
+        planned, proof = read_planned_batch(checkpoint, batch_id), proof_of_batch(checkpoint, batch_id)
         return CommittedBatch(
+            stream=home.name,
             lineage=lineage,
-            batch_id=chosen,
+            checkpoint=checkpoint,
+            batch_id=batch_id,
             batch_at=planned.at_ms,
-            watermark_ms=next_watermark(checkpoint, chosen),
-            position=Position(source, planned.ends.get(EVENTS)),
-            seen_files=tuple(read_seen_files(checkpoint, chosen)) if source == FILES else (),
+            watermark_ms=next_watermark(checkpoint, batch_id),
+            position=Position(str(spec.document["source"]["format"]), planned.ends.get(EVENTS)),
             settings=dict(planned.settings),
             spec=spec.document,
             kept=kept,
@@ -133,72 +188,12 @@ def require_kept(stream: str, batch_id: int) -> Iterator[None]:
         raise BatchOutrun(stream, batch_id, f"{error.filename or error} is gone") from error
 
 
-def require_unchanged(home: StreamHome, committed: CommittedBatch) -> None:
-    """Raise BatchOutrun if the batch is no longer kept or was replaced."""
-    require_same_batch(home.name, home.checkpoint(committed.lineage), committed.batch_id, committed.proof)
-
-
 def require_same_batch(stream: str, checkpoint: DataPath, batch_id: int, proof: str) -> None:
     """Raise BatchOutrun if the batch is no longer kept, or is not that of the ``proof``."""
     with require_kept(stream, batch_id):
         now = proof_of_batch(checkpoint, batch_id)
     if now != proof:
         raise BatchOutrun(stream, batch_id, "another batch took its place")
-
-
-@dataclass(frozen=True, slots=True)
-class RetainedBatch:
-    """A committed batch, and the records to read it by. ``watermark_ms``: of the next. Times are epoch ms."""
-
-    stream: str
-    lineage: str
-    checkpoint: DataPath
-    batch_id: int
-    at_ms: int
-    watermark_ms: int
-    spec: Document
-    kept: KeptTypes
-    proof: str
-
-    def require_unchanged(self) -> None:
-        """Raise BatchOutrun if the batch is no longer kept or was replaced. Asked after the state was read."""
-        require_same_batch(self.stream, self.checkpoint, self.batch_id, self.proof)
-
-
-def find_retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> RetainedBatch:
-    """Return a batch, by default the newest of the active lineage. Raises NothingToShow, BatchOutrun, DataAway."""
-    active = active_lineage(home)
-    chosen = lineage or active
-    if chosen is None:
-        raise NothingToShow(home.name, "it never ran")
-    if not Store(home.lineage(chosen).records).exists():
-        raise NothingToShow(home.name, f"it has no lineage {chosen}")
-    require_readable_lineage(home, chosen)
-    if chosen == active:  # a compaction removes those of earlier lineages
-        require_checkpoint(home, chosen)
-    checkpoint = home.checkpoint(chosen)
-    committed = list_committed_batches(checkpoint)
-    if not committed:
-        raise NothingToShow(home.name, f"its lineage {chosen} has no committed batch")
-    if batch_id is not None and batch_id not in committed:
-        known = f"Its lineage {chosen} keeps {min(committed)} to {max(committed)}"
-        raise NothingToShow(home.name, f"batch {batch_id} is not there. {known}")
-    batch = max(committed) if batch_id is None else batch_id
-    spec, kept = SPEC_FILE.of(home, chosen).require(), TYPES_FILE.of(home, chosen).require()
-    if spec is None or kept is None:
-        raise DamagedFile(uri_of(home.lineage(chosen).records), "it lacks spec.json or types.json")
-    try:
-        with require_kept(home.name, batch):
-            proof = proof_of_batch(checkpoint, batch)
-    except BatchOutrun as error:
-        if chosen == active:
-            raise
-        # no driver has removed it meanwhile, so a second try ends the same
-        raise NothingToShow(home.name, f"files of its lineage {chosen} are gone: {error.cause}") from error
-    planned, watermark = read_planned_batch(checkpoint, batch), next_watermark(checkpoint, batch)
-    return RetainedBatch(
-        home.name, chosen, checkpoint, batch, planned.at_ms, watermark, spec.document, kept, proof
-    )  # fmt: skip
 
 
 Blobs: TypeAlias = tuple[str, ...]
@@ -274,8 +269,9 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
 
 def unread_punctuations(home: StreamHome, committed: CommittedBatch) -> dict[str, JsonObject]:
     """Return the punctuations of a stream that no batch up to that of ``committed`` has read. Raises OSError."""
-    folder, checkpoint = home.punctuations(committed.lineage), home.checkpoint(committed.lineage)
-    read = {uri.rpartition("/")[2] for uri in list_files_until(checkpoint, committed.batch_id, PUNCTUATIONS)}
+    folder = home.punctuations(committed.lineage)
+    listed = list_files_until(committed.checkpoint, committed.batch_id, PUNCTUATIONS)
+    read = {uri.rpartition("/")[2] for uri in listed}
     unread = [name for name in list_names(folder) if name.endswith(".json") and name not in read and name[0] != "."]
     found = {name: examine_data_json(folder / name).value for name in unread}
     return {name: value for name, value in found.items() if value is not None}

@@ -20,6 +20,7 @@ from sessionizer.control.records.process_records import ProcessIdentity, is_aliv
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import (
+    create_data_json,
     data_exists,
     examine_data_json,
     is_folder,
@@ -160,13 +161,20 @@ class RemovalMark(JsonRecord):
     at: Moment
 
 
-def write_data_record(path: DataPath, record: JsonRecord) -> None:
-    """Write ``record`` with its format and writer. Raises ControlUnreachable, StoreUnreachable, DiskFull."""
+def write_data_record(path: DataPath, record: JsonRecord, *, once: bool = False) -> bool:
+    """Write ``record`` with its format and writer, ``once``: only if it is absent. Returns whether it was written.
+
+    Raises ControlUnreachable, StoreUnreachable, DiskFull.
+    """
     try:
         make_private_data(path.parent)
     except OSError as error:
         raise translate_refusal(path.parent, "a savepoint", error) from error
-    publish_json(path, add_stamp(record.to_json(), record.FORMAT))
+    content = add_stamp(record.to_json(), record.FORMAT)
+    if once:
+        return create_data_json(path, content)
+    publish_json(path, content)
+    return True
 
 
 def read_use_mark(path: DataPath) -> UseMark | None:
@@ -296,6 +304,14 @@ def newest_that_stay(
     staying = [each for each in savepoints if not goes[each.id]]
     newest = {each.kind: (each.home, each.manifest) for each in staying if each.is_complete and each.manifest}
     return [each for kind, each in newest.items() if kind in going]
+
+
+def list_condemned(
+    savepoints: Sequence[Savepoint], verdicts: Sequence[PruningVerdict]
+) -> list[tuple[Savepoint, PruningVerdict]]:
+    """Return those to ``remove``: that go, or that a killed removal condemned although they are needed by now."""
+    judged = zip(savepoints, verdicts, strict=True)
+    return [(each, verdict) for each, verdict in judged if verdict.goes or each.state is SavepointState.REMOVING]
 
 
 def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:

@@ -17,7 +17,7 @@ from sessionizer.home.clock import HOUR
 from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
-from sessionizer.home.stream_home import SavepointHome
+from sessionizer.home.stream_home import CHECKPOINT, SavepointHome
 from sessionizer.lineage.fingerprint import CheckpointRecord, Fingerprint
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.declared import AppliedMigration
@@ -192,16 +192,19 @@ class Manifest(JsonRecord):
         """Types that the open events may have."""
         return KeptTypes(self.time_mode, self.payload_types)
 
-    @property
-    def committed(self) -> CommittedBatch:
-        """The batch that the savepoint was made of, without the files that it had read. It has no proof."""
+    def committed_in(self, home: SavepointHome) -> CommittedBatch:
+        """Return the batch that the savepoint at ``home`` was made of, without the files that it had read, or a proof.
+
+        Only a native savepoint has its checkpoint.
+        """
         return CommittedBatch(
+            stream=self.stream,
             lineage=self.lineage,
+            checkpoint=home.part(CHECKPOINT),
             batch_id=self.batch_id,
             batch_at=self.batch_at,
             watermark_ms=self.watermark_ms,
             position=self.position,
-            seen_files=(),
             settings=self.fingerprint.configuration,
             spec=self.spec,
             kept=self.kept,

@@ -33,7 +33,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import read_applied, read_source_ids, sink_folders
-from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch, require_unchanged
+from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch
 from sessionizer.state.lineages.origin import origins_of, path_to
 from sessionizer.state.lineages.table_changes import StreamState, require_known_operations, version_with_batch
 from sessionizer.state.savepoints.listing import SavepointFailure, UseMark, examine_savepoint, write_data_record
@@ -107,7 +107,8 @@ class SavepointWriter:
         self._require_settled()
         self._read_sinks()
         self._require_settled()
-        write_data_record(home.begun, UseMark.now(self.asked.why))
+        if not write_data_record(home.begun, UseMark.now(self.asked.why), once=True):
+            raise UnusableSavepoint(home.id, f"it is {SavepointState.MAKING}")
         if data_exists(home.condemned):  # looked for after: a removal looks for our mark after it has written its own
             raise UnusableSavepoint(home.id, "it is being removed")
         self.after("begun")
@@ -120,9 +121,8 @@ class SavepointWriter:
             yield
         except Exception as error:
             batch, cause = self.committed.batch_id, error
-            if not isinstance(error, SessionizerError) and batch not in list_committed_batches(
-                self.stream.checkpoint(self.committed.lineage)
-            ):
+            is_ours = isinstance(error, SessionizerError)
+            if not is_ours and batch not in list_committed_batches(self.committed.checkpoint):
                 cause = BatchOutrun(self.stream.name, batch, first_line(error))
             write_data_record(self.home.failed, SavepointFailure(epoch_ms(), first_line(cause)))
             raise cause from error
@@ -209,10 +209,10 @@ def make_native_savepoint(
     if done is not None:
         return done
     with writer.noting_failure():
-        source, target = stream.checkpoint(committed.lineage), writer.home.part(CHECKPOINT)
+        target, are_files = writer.home.part(CHECKPOINT), committed.position.format == FILES
         make_data_folder(target)
-        copy_batch(source, committed.batch_id, target, events_are_files=committed.position.format == FILES)
-        require_unchanged(stream, committed)
+        copy_batch(committed.checkpoint, committed.batch_id, target, events_are_files=are_files)
+        committed.require_unchanged()
         writer.after("checkpoint")
         return writer.complete(SavepointKind.NATIVE, None, None, {})
 

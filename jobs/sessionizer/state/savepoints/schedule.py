@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,18 +17,19 @@ from sessionizer.state.savepoints.listing import (
     Policy,
     PruningVerdict,
     Savepoint,
+    list_condemned,
     list_savepoints,
     newest_that_stay,
     plan_removal,
     remove,
 )
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, SavepointState
-from sessionizer.state.savepoints.verification import digest_files, findings
+from sessionizer.state.savepoints.verification import digest_files
 from sessionizer.stream_spec.document.names import format_duration
 from sessionizer.stream_spec.document.stream import Savepoints
 
-SCHEDULED: Final = "scheduled"
-"""First word of a scheduled savepoint's reason, which tells it from savepoints that users made."""
+_REASON: Final = re.compile(r"scheduled, every \d+ [a-z]+")
+"""Reason of a scheduled savepoint, which tells it from savepoints that users made."""
 
 
 class NewestBatch(NamedTuple):
@@ -46,9 +48,9 @@ class Judgement:
 
 
 def judge_schedule(
-    every_ms: int, reached: NewestBatch | None, newest: Manifest | None, *, making: bool, now: int
+    every_ms: int, reached: NewestBatch | None, saved: Sequence[Manifest], *, making: bool, now: int
 ) -> Judgement:
-    """Judge whether a stream that has ``reached`` a batch is due. ``newest``: its newest savepoint that counts.
+    """Judge whether a stream that has ``reached`` a batch is due. ``saved``: its savepoints that count.
 
     A stream whose newest batch has been saved is never due, because the savepoint would be the same. ``making``: one is
     being made. ``now`` is epoch ms.
@@ -57,25 +59,34 @@ def judge_schedule(
         return Judgement(due=False, because="it has no batch that could be saved")
     if making:
         return Judgement(due=False, because="one is being made")
-    if newest is None:
+    if not saved:
         return Judgement(due=True, because="it has none")
-    if (newest.lineage, newest.batch_id) == (reached.lineage, reached.batch_id):
-        return Judgement(due=False, because=f"no batch was over since {newest.id}")
-    age = now - newest.made_at
-    return Judgement(due=age >= every_ms, because=f"{newest.id} was made {describe_duration(age)} ago")
+    same = next((each for each in saved if (each.lineage, each.batch_id) == reached), None)
+    if same is not None:
+        return Judgement(due=False, because=f"no batch was over since {same.id}")
+    # one that a wrong clock dates in the future would put off all others
+    newest = max(saved, key=lambda each: (each.made_at - now < every_ms, each.made_at))
+    return judge_age(every_ms, newest.made_at, now, f"{newest.id} was made")
+
+
+def judge_age(every_ms: int, since: int, now: int, what: str) -> Judgement:
+    """Judge by the time since the last one. It is due as well if a wrong clock dated that one far in the future."""
+    age = now - since
+    return Judgement(due=abs(age) >= every_ms, because=f"{what} {describe_duration(age)} ago")
 
 
 def judge_stream(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:
     """Judge the stream. Canonical savepoints have no ``native`` substitute. Raises DamagedFile."""
-    found = list_savepoints(home.savepoints, now)
-    complete = [each.manifest for each in found if each.manifest is not None and each.is_complete]
-    counting = [manifest for manifest in complete if native or manifest.kind is SavepointKind.CANONICAL]
-    newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
-    making = any(each.state is SavepointState.MAKING for each in found)
     pending = pending_operation(home)
+    found = [] if pending else list_savepoints(home.savepoints, now)
+    reached = None if pending else newest_reached(home)
+    pending = pending or pending_operation(home)  # again: one that begins meanwhile changes both
     if pending is not None:
         return Judgement(due=False, because=f"its {pending.verb} is not over")
-    return judge_schedule(every_ms, newest_reached(home), newest, making=making, now=now)
+    complete = [each.manifest for each in found if each.manifest is not None and each.is_complete]
+    saved = [manifest for manifest in complete if native or manifest.kind is SavepointKind.CANONICAL]
+    making = any(each.state is SavepointState.MAKING for each in found)
+    return judge_schedule(every_ms, reached, saved, making=making, now=now)
 
 
 def newest_reached(home: StreamHome) -> NewestBatch | None:
@@ -89,13 +100,13 @@ def newest_reached(home: StreamHome) -> NewestBatch | None:
 
 def reason(every_ms: int) -> str:
     """Return the reason of a scheduled savepoint."""
-    return f"{SCHEDULED}, every {format_duration(every_ms)}"
+    return f"scheduled, every {format_duration(every_ms)}"
 
 
 def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[PruningVerdict]]:
     """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
     every = list_savepoints(home.savepoints, now)
-    made = [each for each in every if each.begun is not None and each.begun.why.startswith(SCHEDULED)]
+    made = [each for each in every if each.begun is not None and _REASON.fullmatch(each.begun.why)]
     return made, plan_removal(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
 
 
@@ -103,11 +114,9 @@ def prune_scheduled(home: StreamHome, wanted: Savepoints, say: Callable[[str], N
     """Remove scheduled savepoints. Raises UnusableSavepoint first if the newest that stays is damaged."""
     found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
     for stays, manifest in newest_that_stay(found, verdicts):
-        files = digest_files(stays)
-        if wrong := findings(manifest.files, files.files, files.unreadable):
+        if wrong := digest_files(stays).findings(manifest.files):
             raise UnusableSavepoint(stays.id, f"{wrong[0]}, so nothing was removed, because this one would stay")
-    for savepoint, verdict in zip(found, verdicts, strict=True):
-        if verdict.goes:
-            needed = remove(savepoint.home, home)
-            kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
-            say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)
+    for savepoint, verdict in list_condemned(found, verdicts):
+        needed = remove(savepoint.home, home)
+        kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
+        say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)

@@ -51,7 +51,14 @@ def option_text(value: object) -> object:
 OptionValue = Annotated[str, BeforeValidator(option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
 
-class SourceWithOptions(Section):
+class SourceSection(Section):
+    """A source of events."""
+
+    keeps_events: ClassVar[bool] = True
+    """Whether its events can be read again."""
+
+
+class SourceWithOptions(SourceSection):
     """A source that takes options of Spark's reader."""
 
     reader_field: ClassVar[str] = "format"
@@ -330,8 +337,10 @@ class KafkaSource(SourceWithOptions):
         return frozenset({*self.options_from_environment.values(), *([login] if login else [])})
 
 
-class SocketSource(Section):
+class SocketSource(SourceSection):
     """Lines of text from a TCP socket. They cannot be read twice, so it is for trials only."""
+
+    keeps_events = False
 
     format: Annotated[Literal["socket"], ANOTHER_TYPE] = Field(
         description="A TCP socket. Lines lost in a crash stay lost: for trials only."
@@ -365,7 +374,7 @@ def check_columns(encoding: str, columns: str | None) -> None:
 
 Source = Annotated[FilesSource | DeltaSource | KafkaSource | SocketSource, Field(discriminator="format")]
 
-SOURCES: Final[dict[str, type[Section]]] = {
+SOURCES: Final[dict[str, type[SourceSection]]] = {
     "files": FilesSource,
     "delta": DeltaSource,
     "kafka": KafkaSource,

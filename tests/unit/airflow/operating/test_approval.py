@@ -401,7 +401,16 @@ def test_a_column_of_the_payload_is_asked_of_the_streams_that_have_it(streams: P
         forms(streams, table)  # by which of the two is not said
 
 
-@pytest.mark.parametrize("table", [{"key": ["a"]}, {"person": ["a"], "done": pa.array([None], DONE)}])
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"key": ["a"]},
+        {"person": ["a"], "done": pa.array([None], DONE)},
+        {"key": ["a"], "done": pa.array([None], DONE), "requested_at": [NOW.date()]},
+        {"key": ["a"], "done": [True]},
+        {"key": ["a"], "done": pa.array([None], DONE), "stream": [["clicks"]]},
+    ],
+)
 def test_a_table_of_another_shape_is_refused(streams: Project, table: dict[str, Any]) -> None:
     with pytest.raises(PersonNeeded):
         forms(streams, table)

@@ -12,12 +12,15 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.compaction.plan import (
+    COMPACTION_FILE,
+    CompactionRecord,
     NeededVersion,
     OldCheckpoint,
     decide_retention,
     find_needed_versions,
     judge_checkpoint,
     judge_checkpoints,
+    judge_compaction,
     remove_checkpoint,
 )
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages, origins_of, way_back
@@ -44,6 +47,14 @@ KEEP = 7 * DAY
 )
 def test_one_goes_that_is_old_and_of_no_use(checkpoint: OldCheckpoint, *, goes: bool) -> None:
     assert judge_checkpoint(checkpoint, KEEP, NOW).goes is goes
+
+
+@pytest.mark.parametrize(("ago", "is_due"), [(DAY, True), (DAY - 1, False), (-5000, False), (-2 * DAY, True)])
+def test_a_compaction_is_due_by_its_time_also_after_a_clock_was_set_back(
+    home: StreamHome, ago: int, *, is_due: bool
+) -> None:
+    COMPACTION_FILE.of(home).write(CompactionRecord(at=NOW - ago))
+    assert judge_compaction(home, DAY, NOW).due is is_due
 
 
 @pytest.fixture

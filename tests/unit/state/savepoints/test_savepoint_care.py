@@ -14,8 +14,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import SavepointHome, StreamHome
+from sessionizer.lineage.active import start_lineage
 from sessionizer.state.lineages.origin import list_beginnings
-from sessionizer.state.savepoints import verification
+from sessionizer.state.lineages.table_changes import version_with_batch
+from sessionizer.state.savepoints import savepoint_writer, verification
 from sessionizer.state.savepoints.listing import (
     Candidate,
     Policy,
@@ -40,8 +42,16 @@ from sessionizer.state.savepoints.manifest import (
     judge_state,
     read_manifest,
 )
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, SavepointWriter
 from sessionizer.state.savepoints.verification import Damage, digest_file, digest_files
-from support.checkpoints.fabricated_checkpoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+from support.checkpoints.fabricated_checkpoints import (
+    begin,
+    fabricate,
+    manifest_of,
+    note_origin,
+    read_by_the_dead,
+    read_elsewhere,
+)
 from support.fixtures.reviewed import Reviewed
 from support.places import opened
 from support.verbs.begun_restore import begun_restore, write_operation
@@ -308,6 +318,28 @@ def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamH
     home = begin(folder, "a")
     reviewed(remove(home, stream))
     assert examine_savepoint(home, epoch_ms()).state is SavepointState.MAKING
+
+
+def test_of_two_that_make_one_savepoint_at_once_one_is_refused(
+    stream: StreamHome, folder: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed = replace(
+        manifest_of("a").committed_in(SavepointHome(folder / "a")),
+        lineage=start_lineage(stream),
+        spec={"sink": {"path": None}},
+    )
+    asked = SavepointRequest(folder, "tests", "a")
+    first, second = (SavepointWriter(stream, committed, asked, lambda _: None) for _ in range(2))
+    meanwhile = iter([first.begin])
+
+    def read_slowly(table: DataPath, lineage: str, batch_id: int) -> int | None:
+        for begin_other in meanwhile:
+            assert begin_other() is None
+        return version_with_batch(table, lineage, batch_id)
+
+    monkeypatch.setattr(savepoint_writer, "version_with_batch", read_slowly)
+    with pytest.raises(UnusableSavepoint, match="being made"):
+        second.begin()
 
 
 def test_a_prune_that_was_killed_is_finished_by_the_next(folder: DataPath, stream: StreamHome) -> None:

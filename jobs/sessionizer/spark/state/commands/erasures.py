@@ -193,7 +193,7 @@ class EraseRunner(SparkRunner[Erase]):
     def _count_open(self, erasure: ErasedOnce) -> int:
         theirs = ErasedKeys(read_secret(), (erasure,))
         with reading_state(self.spark):
-            return count_erased_in_logs(log_blobs(self.spark, describe_state(self.home, self._committed)), theirs)
+            return count_erased_in_logs(log_blobs(self.spark, describe_state(self._committed)), theirs)
 
     def count_unredacted(self) -> dict[str, int]:
         """Count what still has a value to redact, from before the newest such redaction."""

@@ -303,7 +303,7 @@ class RestoreRunner(SparkRunner[Restore]):
         return MigratedEvents(
             self.spark,
             self.home,
-            manifest.committed,
+            manifest.committed_in(self.savepoint),
             self._pending,
             folder,
             saved=(self.savepoint, manifest),

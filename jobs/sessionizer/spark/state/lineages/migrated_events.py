@@ -216,7 +216,7 @@ class MigratedEvents:
 
     @cached_property
     def _state(self) -> KeptState:
-        return self.state or describe_state(self.home, self.committed)
+        return self.state or describe_state(self.committed)
 
     def _logs(self) -> DataFrame:
         """Return the logs of all groups, in the form of ``log_blobs``, without the events of erased keys."""
@@ -235,8 +235,7 @@ class MigratedEvents:
         if not Clock(committed.kept.time_mode).has_watermark:
             final_by_ms = committed.batch_at
         elif final_by_ms is None:
-            checkpoint = self.home.checkpoint(committed.lineage)
-            final_by_ms = read_planned_batch(checkpoint, committed.batch_id).watermark_ms
+            final_by_ms = read_planned_batch(committed.checkpoint, committed.batch_id).watermark_ms
         spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
         shared = GroupRules(rules_of(spec), payload_so_far(spec, committed.kept), state.key_groups)
         numbers, events = group_numbers(state.key_groups), state.events

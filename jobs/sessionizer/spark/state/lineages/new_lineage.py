@@ -342,7 +342,7 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     begun = half_written_batch(spark, home, committed.lineage, written)
     if begun is not None:  # the new lineage would write its rows once more
         raise HalfWrittenBatch(home.name, begun)
-    state = describe_state(home, committed)
+    state = describe_state(committed)
     if migrated is None:
         kept, applied = committed.kept, read_applied(home, committed.lineage)
         with reading_state(spark):

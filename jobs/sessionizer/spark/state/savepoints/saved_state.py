@@ -69,8 +69,8 @@ from sessionizer.spark.state.open_events import (
     reading_state,
     whole_logs,
 )
-from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch, require_unchanged
-from sessionizer.state.savepoints.listing import UseMark, examine_savepoint, write_data_record
+from sessionizer.state.lineages.committed_batch import FILES, CommittedBatch
+from sessionizer.state.savepoints.listing import UseMark, examine_savepoint, read_use_mark, write_data_record
 from sessionizer.state.savepoints.manifest import (
     Counts,
     Manifest,
@@ -281,7 +281,7 @@ def make_savepoint(
     if done is not None:
         return done
     with writer.noting_failure():
-        state, home, seen = describe_state(stream, committed), writer.home, committed.seen_files
+        state, home, seen = describe_state(committed), writer.home, committed.seen_files
         spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(stream, committed.lineage).path)
         with reading_state(spark):
             logs = number_groups(count_logs(log_blobs(spark, state), rules_of(spec)), state.key_groups)
@@ -290,7 +290,7 @@ def make_savepoint(
             timeouts = read_state_timeouts(spark, state)
         _write_pairs(spark, home, TIMEOUTS, timeouts.items())
         held = sum_counts(savepoint_table(spark, home, GROUP_LOGS), len(timeouts), len(seen))
-        require_unchanged(stream, committed)  # from here on the checkpoint may lose the batch
+        committed.require_unchanged()  # from here on the checkpoint may lose the batch
         after("state")
         if asked.with_rows:  # those of the logs that were written, so that the state is read once
             partitions = min(int(committed.settings[PARTITIONS]), _FILES_PER_TABLE)
@@ -329,7 +329,8 @@ def rewrite_savepoint(spark: SparkSession, home: SavepointHome, manifest: Manife
     with few_blobs_at_a_time(spark):
         logs = whole_logs(read_saved_logs(spark, home, groups), parts)
         remove_tree(new.root)
-        write_data_record(new.begun, UseMark.now("erasure"))
+        begun = read_use_mark(home.begun)
+        write_data_record(new.begun, UseMark.now(begun.why if begun else "erasure"))
         rules = rules_of(read_saved_spec(home, manifest))
         kept = whole_logs(drop_erased_from_logs(logs, erased), parts)
         _write(new, GROUP_LOGS, number_groups(count_logs(kept, rules), groups).coalesce(parts), compression="none")
