@@ -14,7 +14,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.manifest import SavepointState
-from sessionizer.state.savepoints.verification import digest_files, findings
+from sessionizer.state.savepoints.verification import digest_files
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of, table_rows
 from support.places import known, opened
@@ -127,7 +127,7 @@ def assert_holds_what_is_open(stage: Stage, files: ClickFiles, savepoint: str) -
     one = savepoint_of(stage.stream_home.savepoints, savepoint, epoch_ms())
     manifest = known(one.manifest)
     files_now = digest_files(one.home)
-    assert not findings(manifest.files, files_now.files, files_now.unreadable)
+    assert not files_now.findings(manifest.files)
     committed = CheckpointLog(stage.checkpoint).committed()
     until = [batch for batch in committed if batch.batch_id <= manifest.batch_id]
     expected = sessionize(batches_of(until, files), rules_of(stage.spec()))

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer.checkpoint.log_entries import commit_log, offset_log, proof_of_batch
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending
-from sessionizer.errors import DamagedFile
+from sessionizer.core.definition.rules import Clock
+from sessionizer.errors import BatchOutrun, DamagedFile
+from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
+from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.lineage.excluded_ranges import (
     EXCLUDED_RANGES_FILE,
     NOTHING_EXCLUDED,
@@ -22,11 +25,13 @@ from sessionizer.lineage.excluded_ranges import (
     read_excluded_ranges,
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
+from sessionizer.state.lineages import committed_batch
 from sessionizer.state.lineages.committed_batch import (
     PackedGroup,
     StateTransfer,
     check_packing,
     disagreement,
+    find_retained_batch,
     records_beside,
     settle,
     write_records,
@@ -211,3 +216,27 @@ def test_timeouts_of_erased_clients_are_not_handed_over() -> None:
         "source.json": {"a": 1},
     }
     assert handed.punctuations == {"1.json": {"timeouts": [{"client": "bob", "timeout_ms": 2}]}}
+
+
+def test_a_batch_that_spark_removes_while_it_is_described_is_outrun(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lineage = start_lineage(home, spec=LineageSpec({"source": {"format": "delta"}}))
+    TYPES_FILE.of(home, lineage).write(KeptTypes(Clock.EVENT_TIME))
+    files = [opened(log(home.checkpoint(lineage)) / "0") for log in (offset_log, commit_log)]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+    files[0].write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{}}\n{"reservoirVersion":1}\n-')
+    files[1].write_text('v2\n{"nextBatchWatermarkMs":5}')
+    found = find_retained_batch(home)
+    assert (found.batch_at, found.watermark_ms, found.position.offset) == (7, 5, {"reservoirVersion": 1})
+
+    def outrun(checkpoint: DataPath, batch_id: int) -> str:
+        proof = proof_of_batch(checkpoint, batch_id)
+        for file in files:
+            file.unlink()
+        return proof
+
+    monkeypatch.setattr(committed_batch, "proof_of_batch", outrun)
+    with pytest.raises(BatchOutrun):
+        find_retained_batch(home)

@@ -5,30 +5,26 @@ The pages of the newest proofs are kept in the stream's control directory, where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from html import escape
+from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import NothingToProve, ReplayDiffers
-
-if TYPE_CHECKING:
-    from sessionizer.lineage.fingerprint import Fingerprint
-    from sessionizer.state.proof.comparison import ComparedTable, RowDifference, TableComparison
-
-
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
-from string import Template
-
 from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.names import check_identifier
 from sessionizer.home.record_file import have_folder
 from sessionizer.home.roots import ControlPath
 from sessionizer.home.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from sessionizer.lineage.fingerprint import Fingerprint
+    from sessionizer.state.proof.comparison import ComparedTable, RowDifference, TableComparison
 
 ACCEPTED: Final = "proof."
 """Beginning of the names by which unexplained rows are accepted. The name of the table follows."""

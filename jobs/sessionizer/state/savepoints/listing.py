@@ -4,13 +4,14 @@ One complete savepoint of each kind always stays. Each one also stays that a lin
 or that an operation still needs. Those that were never completed go unless they are being made.
 
 A removal has two phases: each is condemned, so that no process begins to read it, then its files go. A process that is
-killed in between leaves a condemned one, or one without a manifest. The next removal finishes either.
+killed in between leaves a condemned one, or one without a manifest. The next removal finishes either, or frees one
+that is needed by now.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Self
@@ -55,16 +56,6 @@ GONE_ON_WITH: Final = "an operation that is not over needs it"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A savepoint as pruning sees it. ``at``: of its end or begin (epoch ms). ``kind``: of a complete one."""
-
-    id: str
-    state: SavepointState
-    at: int | None
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """A limit: complete ones stay while among the newest ``count`` of their kind, or younger than ``age_ms``."""
 
@@ -79,47 +70,6 @@ class PruningVerdict:
     id: str
     goes: bool
     because: str
-
-
-def pruning_plan(
-    candidates: Sequence[Candidate],
-    origins: Collection[str],
-    in_use: Collection[str],
-    policy: Policy,
-    now: int,
-    *,
-    begun: Collection[str] = (),
-) -> list[PruningVerdict]:
-    """Decide on each savepoint, in their order.
-
-    ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read. ``begun``: those of an
-    unfinished operation, which may have taken rows already and reads them again when it is resumed.
-    """
-    needed = {
-        **dict.fromkeys(origins, STARTED_FROM),
-        **dict.fromkeys(begun, GONE_ON_WITH),
-        **dict.fromkeys(in_use, BEING_READ),
-    }
-    numbers, of_kind = dict[str, int](), Counter[str]()
-    for each in sorted(candidates, key=lambda candidate: (-(candidate.at or 0), candidate.id)):
-        if each.state is SavepointState.COMPLETE:
-            of_kind[each.kind] += 1
-            numbers[each.id] = of_kind[each.kind]
-    return [_verdict(each, numbers.get(each.id), needed.get(each.id), policy, now) for each in candidates]
-
-
-def _verdict(each: Candidate, number: int | None, needed: str | None, policy: Policy, now: int) -> PruningVerdict:
-    """Decide on a savepoint. ``number``: its place among those of its kind. ``needed``: why it must stay."""
-    if each.state is SavepointState.MAKING:
-        kept = "it is being made"
-    elif needed or number is None:
-        kept = needed or ""
-    elif number <= max(policy.count, LEAST_KEPT):
-        kept = f"it is number {number} of the newest"
-    else:
-        kept = "it is young" if each.at is None or now - each.at < policy.age_ms else ""
-    old = f"it is {each.state}" if number is None else f"it is old, and number {number} of the newest"
-    return PruningVerdict(each.id, goes=not kept, because=kept or old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +240,39 @@ def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
 
 def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[PruningVerdict]:
     """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
-    candidates = [Candidate(each.id, each.state, each.at, each.kind or "") for each in savepoints]
     used, begun = being_read(savepoints, now), needed_to_go_on(home)
-    return pruning_plan(candidates, list_beginnings(home), used, policy, now, begun=begun)
+    needed = {
+        **dict.fromkeys(list_beginnings(home), STARTED_FROM),
+        **dict.fromkeys(begun, GONE_ON_WITH),
+        **dict.fromkeys(used, BEING_READ),
+    }
+    return judge_savepoints(savepoints, needed, policy, now)
+
+
+def judge_savepoints(
+    savepoints: Sequence[Savepoint], needed: Mapping[str, str], policy: Policy, now: int
+) -> list[PruningVerdict]:
+    """Decide on each savepoint, in their order. ``needed``: why some must stay, whatever the policy says. Pure."""
+    numbers, of_kind = dict[str, int](), Counter[SavepointKind | None]()
+    for each in sorted(savepoints, key=lambda savepoint: (-(savepoint.at or 0), savepoint.id)):
+        if each.is_complete:
+            of_kind[each.kind] += 1
+            numbers[each.id] = of_kind[each.kind]
+    return [_verdict(each, numbers.get(each.id), needed.get(each.id), policy, now) for each in savepoints]
+
+
+def _verdict(each: Savepoint, number: int | None, needed: str | None, policy: Policy, now: int) -> PruningVerdict:
+    """Decide on a savepoint. ``number``: its place among those of its kind. ``needed``: why it must stay."""
+    if each.state is SavepointState.MAKING:
+        kept = "it is being made"
+    elif needed or number is None:
+        kept = needed or ""
+    elif number <= max(policy.count, LEAST_KEPT):
+        kept = f"it is number {number} of the newest"
+    else:
+        kept = "it is young" if each.at is None or now - each.at < policy.age_ms else ""
+    old = f"it is {each.state}" if number is None else f"it is old, and number {number} of the newest"
+    return PruningVerdict(each.id, goes=not kept, because=kept or old)
 
 
 def newest_that_stay(

@@ -7,7 +7,7 @@ another one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -64,46 +64,6 @@ class SavepointDamage:
         return f"{self.path} is {self.damage}: {self.detail}"
 
 
-def findings(
-    written: Iterable[SavepointFile],
-    found: Iterable[SavepointFile],
-    unreadable: Mapping[str, str],
-    unfit: Mapping[str, str] | None = None,
-) -> list[SavepointDamage]:
-    """List where the files that are there differ from those that were written, by their names.
-
-    ``unreadable``: files that are there, and why they cannot be read. ``unfit``: files that Hadoop's checksums beside
-    them do not fit, and the names of those.
-    """
-    now = {file.path: file for file in found}
-    wrong = [
-        SavepointDamage(name, Damage.UNREADABLE, f"{cause}; it has {content_of_file(name)}")
-        for name, cause in unreadable.items()
-    ]
-    for file in written:
-        found_now, content = now.pop(file.path, None), content_of_file(file.path)
-        if found_now == file or file.path in unreadable:
-            continue
-        if found_now is None:
-            damage, detail = Damage.MISSING, f"it had {content}, {file.bytes:,} bytes"
-        elif found_now.bytes != file.bytes:
-            damage, detail = Damage.CUT, f"{found_now.bytes:,} bytes of {content}, and it had {file.bytes:,}"
-        else:
-            digests = f"its SHA-256 is {found_now.sha256[:12]}…, and was {file.sha256[:12]}…"
-            damage, detail = Damage.CHANGED, f"{content}: {digests}"
-        wrong.append(SavepointDamage(file.path, damage, detail))
-    changed = {finding.path for finding in wrong}
-    wrong += [
-        SavepointDamage(hidden, Damage.UNFIT, f"Spark would not read {name}, which is unchanged. Remove {hidden}")
-        for name, hidden in (unfit or {}).items()
-        if name not in changed
-    ]
-    written_since, foreign = "the table has been written since", "it was not there when the savepoint was made"
-    strange = [name for name in now if not name.endswith(_NOT_OURS)]
-    wrong += [SavepointDamage(name, Damage.STRANGE, written_since if _LOG in name else foreign) for name in strange]
-    return sorted(wrong, key=lambda each: each.path)
-
-
 def content_of_file(path: str) -> str:
     """Describe the content of a savepoint's file in words."""
     part = path.split("/", 1)[0]
@@ -113,15 +73,44 @@ def content_of_file(path: str) -> str:
 
 @dataclass(slots=True)
 class FoundFiles:
-    """Files that could be read, and why the others could not, by their names. ``unfit``: as for ``findings``."""
+    """Files that could be read, and why the others could not, by their names.
+
+    ``unfit``: for each file that Hadoop's checksums beside it do not fit, the name of those.
+    """
 
     files: list[SavepointFile] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     unfit: dict[str, str] = field(default_factory=dict)
 
     def findings(self, written: Iterable[SavepointFile]) -> list[SavepointDamage]:
-        """List where these files differ from those that were ``written``."""
-        return findings(written, self.files, self.unreadable, self.unfit)
+        """List where these files differ from those that were ``written``, by their names."""
+        now = {file.path: file for file in self.files}
+        wrong = [
+            SavepointDamage(name, Damage.UNREADABLE, f"{cause}; it has {content_of_file(name)}")
+            for name, cause in self.unreadable.items()
+        ]
+        for file in written:
+            found, content = now.pop(file.path, None), content_of_file(file.path)
+            if found == file or file.path in self.unreadable:
+                continue
+            if found is None:
+                damage, detail = Damage.MISSING, f"it had {content}, {file.bytes:,} bytes"
+            elif found.bytes != file.bytes:
+                damage, detail = Damage.CUT, f"{found.bytes:,} bytes of {content}, and it had {file.bytes:,}"
+            else:
+                digests = f"its SHA-256 is {found.sha256[:12]}…, and was {file.sha256[:12]}…"
+                damage, detail = Damage.CHANGED, f"{content}: {digests}"
+            wrong.append(SavepointDamage(file.path, damage, detail))
+        changed = {finding.path for finding in wrong}
+        wrong += [
+            SavepointDamage(hidden, Damage.UNFIT, f"Spark would not read {name}, which is unchanged. Remove {hidden}")
+            for name, hidden in self.unfit.items()
+            if name not in changed
+        ]
+        written_since, foreign = "the table has been written since", "it was not there when the savepoint was made"
+        strange = [name for name in now if not name.endswith(_NOT_OURS)]
+        wrong += [SavepointDamage(name, Damage.STRANGE, written_since if _LOG in name else foreign) for name in strange]
+        return sorted(wrong, key=lambda each: each.path)
 
 
 def data_files(home: SavepointHome) -> Iterator[SavepointFile]:

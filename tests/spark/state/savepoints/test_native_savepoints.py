@@ -38,7 +38,7 @@ from sessionizer.state.savepoints.listing import (
 )
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, install, make_native_savepoint
-from sessionizer.state.savepoints.verification import Damage, digest_files, findings, require_undamaged
+from sessionizer.state.savepoints.verification import Damage, digest_files, require_undamaged
 from support.checkpoints.fabricated_checkpoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
@@ -176,7 +176,7 @@ def test_they_are_made_used_and_removed_there(spark: SparkSession, folder: DataP
     opened(hurt).unlink()
     opened(hurt).write_bytes(content[:-1])
     found = digest_files(canonical.home)
-    assert [each.damage for each in findings(made.files, found.files, found.unreadable)] == [Damage.CUT]
+    assert [each.damage for each in found.findings(made.files)] == [Damage.CUT]
     opened(canonical.home.manifest).unlink()
     assert examine_savepoint(canonical.home, epoch_ms()).state is SavepointState.MAKING
     write_data_record(copied.home.condemned, RemovalMark(epoch_ms()))  # by one that was killed

@@ -24,7 +24,7 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.manifest import Manifest, SavepointState, read_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.verification import Damage, digest_files, findings
+from sessionizer.state.savepoints.verification import Damage, digest_files
 from support.checkpoints.fabricated_checkpoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import epoch_ms as ms
@@ -72,7 +72,7 @@ def earlier(spark: SparkSession, streamed: ReadClicks) -> Saved:
 def wrong_with(home: SavepointHome) -> list[Damage]:
     manifest, found = read_manifest(home), digest_files(home)
     assert manifest
-    return [each.damage for each in findings(manifest.files, found.files, found.unreadable)]
+    return [each.damage for each in found.findings(manifest.files)]
 
 
 @pytest.fixture(params=["last", "earlier"])

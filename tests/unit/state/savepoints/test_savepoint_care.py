@@ -19,17 +19,19 @@ from sessionizer.state.lineages.origin import list_beginnings
 from sessionizer.state.lineages.table_changes import version_with_batch
 from sessionizer.state.savepoints import savepoint_writer, verification
 from sessionizer.state.savepoints.listing import (
-    Candidate,
+    BEING_READ,
+    STARTED_FROM,
     Policy,
     RemovalMark,
+    Savepoint,
     SavepointFailure,
     being_read,
     complete_savepoint,
     examine_savepoint,
+    judge_savepoints,
     keep_from_removal,
     list_savepoints,
     plan_removal,
-    pruning_plan,
     remove,
     savepoint_of,
     write_data_record,
@@ -38,6 +40,7 @@ from sessionizer.state.savepoints.manifest import (
     UNSEEN_FOR_MS,
     Evidence,
     SavepointFile,
+    SavepointKind,
     SavepointState,
     judge_state,
     read_manifest,
@@ -214,13 +217,19 @@ def test_a_file_that_cannot_be_read_is_told_as_that(stream: StreamHome) -> None:
 # Prune
 
 
-def plan(*candidates: Candidate, count: int = 1, days: int = 0, now: int = MANY_DAYS) -> list[str]:
-    verdicts = pruning_plan(candidates, {"origin"}, {"read"}, Policy(count, days * DAY), now)
+def plan(*savepoints: Savepoint, count: int = 1, days: int = 0, now: int = MANY_DAYS) -> list[str]:
+    needed = {"origin": STARTED_FROM, "read": BEING_READ}
+    verdicts = judge_savepoints(savepoints, needed, Policy(count, days * DAY), now)
     return [verdict.id for verdict in verdicts if verdict.goes]
 
 
-def complete(savepoint: str, days_ago: int) -> Candidate:
-    return Candidate(savepoint, SavepointState.COMPLETE, MANY_DAYS - days_ago * DAY)
+def complete(savepoint: str, days_ago: int, kind: SavepointKind = SavepointKind.CANONICAL) -> Savepoint:
+    manifest = replace(manifest_of(savepoint, made_at=MANY_DAYS - days_ago * DAY), kind=kind)
+    return Savepoint(SavepointHome(Path(savepoint)), SavepointState.COMPLETE, manifest)
+
+
+def incomplete(savepoint: str, state: SavepointState) -> Savepoint:
+    return Savepoint(SavepointHome(Path(savepoint)), state)
 
 
 def test_the_newest_and_the_young_stay() -> None:
@@ -233,13 +242,13 @@ def test_the_newest_and_the_young_stay() -> None:
 
 def test_one_complete_savepoint_always_stays() -> None:
     assert plan(complete("old", 99), count=0) == []
-    assert plan(complete("old", 99), Candidate("f", SavepointState.FAILED, MANY_DAYS), count=0) == ["f"]
+    assert plan(complete("old", 99), incomplete("f", SavepointState.FAILED), count=0) == ["f"]
 
 
 def test_rewind_points_do_not_push_out_what_is_kept_for_long() -> None:
     """However many are made by schedule: of each kind as many stay."""
     canonical = [complete("c50", 50), complete("c40", 40)]
-    native = [replace(complete(f"n{days}", days), kind="native") for days in (3, 2, 1)]
+    native = [complete(f"n{days}", days, SavepointKind.NATIVE) for days in (3, 2, 1)]
     assert plan(*canonical, *native) == ["c50", "n3", "n2"]
 
 
@@ -250,7 +259,7 @@ def test_what_is_needed_stays_however_old() -> None:
 
 @pytest.mark.parametrize("state", [state for state in SavepointState if state is not SavepointState.COMPLETE])
 def test_what_was_never_completed_goes_unless_it_is_being_made(state: SavepointState) -> None:
-    going = plan(complete("newest", 1), Candidate("x", state, MANY_DAYS), days=10)
+    going = plan(complete("newest", 1), incomplete("x", state), days=10)
     assert going == ([] if state is SavepointState.MAKING else ["x"])
 
 

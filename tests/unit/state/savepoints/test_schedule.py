@@ -21,7 +21,7 @@ from sessionizer.state.savepoints.listing import (
     list_savepoints,
     write_data_record,
 )
-from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, write_manifest
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_manifest, write_manifest
 from sessionizer.state.savepoints.schedule import (
     NewestBatch,
     judge_schedule,
@@ -31,6 +31,7 @@ from sessionizer.state.savepoints.schedule import (
     prune_scheduled,
     reason,
 )
+from sessionizer.state.savepoints.verification import data_files
 from sessionizer.stream_spec.document.stream import Savepoints
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
 from support.fixtures.reviewed import Reviewed
@@ -145,12 +146,19 @@ def test_what_people_made_is_never_removed_by_a_schedule(home: StreamHome) -> No
 def test_nothing_goes_if_spark_could_not_read_the_newest(home: StreamHome) -> None:
     for number in range(1, 4):
         newest = scheduled(home, f"s{number}", age=(10 - number) * DAY)
+    manifest = read_manifest(newest)
+    assert manifest is not None
+    write_manifest(newest, replace(manifest, files=tuple(data_files(newest))))
     name = next(file for file in files_below(newest.root) if file.name.endswith(".parquet"))
-    opened(name.parent / f".{name.name}.crc").write_bytes(b"crc\0\0\0\2\0")
+    hidden = opened(name.parent / f".{name.name}.crc")
+    hidden.write_bytes(b"crc\0\0\0\2\0")
     wanted = Savepoints.model_validate({"every": "1 hour", "keep": "1 hour", "at_least": 1})
     with pytest.raises(UnusableSavepoint, match="nothing was removed"):
         prune_scheduled(home, wanted, print)
     assert len(list_savepoints(home.savepoints, epoch_ms())) == 3
+    hidden.unlink()
+    prune_scheduled(home, wanted, print)
+    assert [each.id for each in list_savepoints(home.savepoints, epoch_ms())] == ["s3"]
 
 
 def test_a_removal_that_was_killed_is_undone_if_an_operation_came_to_need_the_savepoint(home: StreamHome) -> None:
