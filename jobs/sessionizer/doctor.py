@@ -225,10 +225,12 @@ def spark_version(environment: Mapping[str, str]) -> str | None:
 
 
 def plugin_sources() -> list[str] | None:
-    """Return where Airflow loads the plugin from. None if there is no Airflow in this Python."""
+    """Return where Airflow loads the plugin from. None: there is no Airflow in this Python. Raises TimeoutError."""
     if importlib.util.find_spec("airflow") is None:
         return None
     written = _output([sys.executable, "-m", "airflow", "plugins", "--output", "json"])
+    if not written:
+        raise TimeoutError(f"`airflow plugins` did not answer within {ANSWER_WITHIN_S:g} s")
     found = [json.loads(line) for line in written.splitlines() if line.startswith("[{")]
     return [str(each["source"]) for plugins in found for each in plugins if each["name"] == "sessionizer"]
 
@@ -270,11 +272,11 @@ def refusal_of_master(master: str) -> str:
     """Return why the port of a standalone ``master`` does not answer, or an empty text. Other masters are not asked."""
     if not master.startswith("spark://"):
         return ""
-    place = urlsplit(master)
     try:
+        place = urlsplit(master)
         socket.create_connection((place.hostname or "", place.port or 7077), CONNECT_WITHIN_S).close()
-    except OSError as error:
-        return error.strerror or str(error)
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or str(error)
     return ""
 
 
@@ -318,7 +320,10 @@ def examine_installation(home: Path, streams: Path, master: str) -> Iterator[Che
         found = survey_streams(streams)
         yield judge_streams(streams, found.specs, [str(each) for each in found.problems])
     yield judge_variables(airflow_variables())
-    yield judge_plugin(plugin_sources())
+    try:
+        yield judge_plugin(plugin_sources())
+    except TimeoutError as error:
+        yield warning("plugin", str(error), "run this again when the machine has less to do")
     programs = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
     version = spark_version({**os.environ, "PATH": programs})
     yield judge_spark(version, master, refusal_of_master(master))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sessionizer.cli.places import Options, Stream, existing_result, savepoints_folder, shares
+from sessionizer.cli.places import Options, Stream, existing_result, require_local, savepoints_folder, shares
 from sessionizer.cli.terminal import confirm, say, working_spark
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.control.status.driver_status import read_driver
@@ -45,12 +45,16 @@ def history(
     stream: Stream,
     at: Options,
     *,
-    folder: Annotated[Path, typer.Option("--input", help="Folder of the history: files as the source, or Delta.")],
+    folder: Annotated[
+        Path,
+        typer.Option("--input", help="Folder of the history: files as the source, or Delta.", callback=require_local),
+    ],
     until: Annotated[
         str | None, typer.Option(help="Only sessions that are final at this time (ISO 8601, UTC by default).")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(help="New folder for the Delta tables. Default: print only counts.")
+        Path | None,
+        typer.Option(help="New folder for the Delta tables. Default: print only counts.", callback=require_local),
     ] = None,
 ) -> None:
     """Sessionize a history by the stream's rules, all at once. The stream itself is not changed."""

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from sessionizer.cli.inspect.words import table_text
-from sessionizer.cli.places import Options, shares
+from sessionizer.cli.places import Options, require_local, shares
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
@@ -58,7 +58,8 @@ _GAP: Final = "30 minutes"
 def init(  # noqa: PLR0913  one parameter per option
     at: Options,
     sample: Annotated[
-        Path | None, typer.Argument(help="A file of JSON lines, CSV or Parquet, or a folder of them.")
+        Path | None,
+        typer.Argument(help="A file of JSON lines, CSV or Parquet, or a folder of them.", callback=require_local),
     ] = None,
     *,
     topic: Annotated[

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sessionizer.cli.places import Options, Stream, shares
+from sessionizer.cli.places import Options, Stream, require_local, shares
 from sessionizer.cli.terminal import say
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
@@ -63,7 +63,10 @@ def group() -> None:
 def fetch(
     folder: Annotated[
         Path | None,
-        typer.Argument(help=f"Folder for them. Default: {JARS_VARIABLE}, else one in this Python environment."),
+        typer.Argument(
+            help=f"Folder for them. Default: {JARS_VARIABLE}, else one in this Python environment.",
+            callback=require_local,
+        ),
     ] = None,
     stores: Annotated[
         list[ObjectStore] | None,
@@ -179,7 +182,8 @@ def bundle(
     at: Options,
     *,
     to: Annotated[
-        Path | None, typer.Option(help="The new file. Default: STREAM-bundle-TIME.tar.gz in this folder.")
+        Path | None,
+        typer.Option(help="The new file. Default: STREAM-bundle-TIME.tar.gz in this folder.", callback=require_local),
     ] = None,
 ) -> None:
     """Write records, history, logs and the checkpoint's inspection into one file, without credentials and events."""

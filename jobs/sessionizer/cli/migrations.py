@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sessionizer.cli.places import Options, Stream, shares
+from sessionizer.cli.places import Options, Stream, require_local, shares
 from sessionizer.cli.terminal import say, working_spark
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
@@ -116,7 +116,9 @@ def prove(
     first: Annotated[
         int | None, typer.Option("--from", help="The first batch to replay. Default: the newest batches.", min=1)
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the result as one HTML page to this file.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the result as one HTML page to this file.", callback=require_local)
+    ] = None,
 ) -> None:
     """Replay recorded batches on a copy, by this release and the spec file, and compare with the tables.
 

@@ -30,6 +30,7 @@ from sessionizer.home.roots import (
     data_root,
     folder_at,
     home_at,
+    is_uri,
     platform_home,
     uri_of,
 )
@@ -51,6 +52,14 @@ def _complete_stream(typed: str) -> list[str]:
     with suppress(SessionizerError, OSError):
         names |= {home.name for home in stream_homes(platform_home())}
     return sorted(name for name in names if name.startswith(typed))
+
+
+def require_local(parameter: typer.CallbackParam, typed: Path | None) -> Path | None:
+    """Return the path as typed. Raises InvalidSpec for a URI, which ``Path`` takes for a relative one."""
+    if typed is not None and is_uri(str(typed)):
+        field = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
+        raise InvalidSpec(field, str(typed), "a path on this machine, and no URI")
+    return typed
 
 
 Stream: TypeAlias = Annotated[
@@ -75,7 +84,10 @@ class Options:
     ] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False
     streams: Annotated[
-        Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")
+        Path | None,
+        typer.Option(
+            help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.", callback=require_local
+        ),
     ] = None
     home: Home = None
     data: Annotated[
@@ -226,6 +238,8 @@ def _parse(root: Any, words: Sequence[str]) -> tuple[Any, dict[str, str], list[s
             options[name] = value if is_joined else "" if known[name].is_flag else next(left, "")
         elif word in getattr(command, "commands", {}):
             command = command.commands[word]
+        elif word == "--":
+            arguments.extend(left)
         else:
             arguments.append(word)
     return command, options, arguments

@@ -20,7 +20,7 @@ from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.streams import has_watched_spec
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import Verb, dag_id, is_command
 from sessionizer.home.roots import uri_of
@@ -46,7 +46,7 @@ def run(  # noqa: PLR0913  one parameter per option
         bool,
         typer.Option("--accept-tables", help="Continue with the tables as they are, and make missing tables again."),
     ] = False,
-    every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0)] = 10.0,
+    every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0, max=DAY // 1000)] = 10.0,
 ) -> None:
     """Run the stream until it is stopped (Ctrl-C: at a batch boundary), or (--until) has caught up or is drained."""
     platform = at.platform

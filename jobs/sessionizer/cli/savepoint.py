@@ -293,7 +293,7 @@ def prune(
     at: Options,
     *,
     keep: Annotated[int, typer.Option(help="Number of the newest complete savepoints to keep.", min=1)] = 10,
-    days: Annotated[float, typer.Option(help="Keep also those that are younger, in days.", min=0)] = 7.0,
+    days: Annotated[float, typer.Option(help="Keep also those that are younger, in days.", min=0, max=36_525)] = 7.0,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Only show the plan.")] = False,
 ) -> None:

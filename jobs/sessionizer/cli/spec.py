@@ -1,6 +1,7 @@
 """``sessionizer spec``: stream specs, checked before anything starts."""
 
 import io
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -13,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from sessionizer.cli.init import print_preview
-from sessionizer.cli.places import Options, StreamOrAll, shares
+from sessionizer.cli.places import Options, StreamOrAll, require_local, shares
 from sessionizer.cli.terminal import say, tell, translate_failures, working_spark
 from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
 from sessionizer.errors import InvalidSpec, SessionizerError
@@ -63,7 +64,11 @@ def check(
 
 
 @spec.command()
-def schema(write: Annotated[Path | None, typer.Option(help="File to write instead of printing.")] = None) -> None:
+def schema(
+    write: Annotated[
+        Path | None, typer.Option(help="File to write instead of printing.", callback=require_local)
+    ] = None,
+) -> None:
     """Print the JSON Schema of stream specs."""
     if write is None:
         typer.echo(stream_schema_text(), nl=False)
@@ -131,7 +136,8 @@ def diff(
     present = _checkout_around(folder)
     with _other_checkout(against, folder) as other:
         unseen = (*_UNSEEN, *(() if present.has_code and other.has_code else _UNSEEN_CODE))
-        ours, theirs = set(survey_streams(folder).specs), set(survey_streams(other.specs).specs)
+        ours = {file.stem for file in spec_files(folder)}  # also with a broken spec, because it has not gone
+        theirs = {file.stem for file in spec_files(other.specs)} if other.specs.is_dir() else set()
         names = [stream] if stream else sorted(ours | theirs)
         found = [_compare(other, present, name, (ours, theirs), unseen) for name in names]
     lines = "\n".join(line for each in found for line in (each.markdown() if markdown else each.lines()))
@@ -156,7 +162,7 @@ def _compare(
 
 
 def _checkout_around(folder: Path) -> Checkout:
-    parents = [each for each in folder.absolute().parents if each / SPECS == folder.absolute()]
+    parents = [each for each in folder.resolve().parents if each / SPECS == folder.resolve()]
     return Checkout(parents[0] if parents else folder)
 
 
@@ -175,20 +181,23 @@ def _extract(ref: str, folder: Path, place: Path) -> None:
     if found is None:
         raise _unusable(ref, "give a folder, or a git ref of the repository of the specs")
     commit = found.decode().strip()
-    listed = _git(folder, "ls-tree", "--name-only", commit, "--full-tree", "-r") or b""
-    inside = [f"{name}/" for name in listed.decode().splitlines()]
+    listed = _git(folder, "ls-tree", "-z", "--name-only", commit, "--full-tree", "-r") or b""
+    inside = [f"{name}/" for name in os.fsdecode(listed).split("\0")]
     wanted = [each for each in (*_NEEDED, _prefix(folder)) if each and any(n.startswith(f"{each}/") for n in inside)]
     words = ("archive", "--format=tar", commit, "--", *dict.fromkeys(wanted))
     archive = _git(_top(folder), *words) if wanted else None
     if archive is None:
         raise _unusable(ref, "it has no specs and no code: give another ref")
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(place, filter="data")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(place, filter="data")
+    except tarfile.FilterError as error:  # a link to a file outside
+        raise _unusable(ref, f"{error}: give a folder in which it is checked out") from error
 
 
 def _prefix(folder: Path) -> str:
     """Return the folder of specs within its repository, empty if it is the usual one of a checkout with code."""
-    inside = folder.absolute().relative_to(_top(folder)).as_posix()
+    inside = folder.resolve().relative_to(_top(folder).resolve()).as_posix()
     return "" if inside in {SPECS, "."} else inside
 
 
@@ -196,7 +205,7 @@ def _top(folder: Path) -> Path:
     found = _git(folder, "rev-parse", "--show-toplevel")
     if found is None:
         raise _unusable(str(folder), "its specs are in no git repository: give a folder")
-    return Path(found.decode().strip())
+    return Path(os.fsdecode(found).removesuffix("\n"))
 
 
 def _unusable(value: str, cause: str) -> typer.BadParameter:

@@ -317,9 +317,13 @@ def _children_print_on_stderr() -> Iterator[None]:
 
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:
-    shown = "an operation that was begun and how to resume it"
-    say(f"interrupted: run {CommandLine.typed().complete('`sessionizer status`')}, which shows {shown}")
-    os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
+    try:
+        command, shown = "`sessionizer status`", "an operation that was begun and how to resume it"
+        with suppress(Exception):  # it imports the command, maybe in the middle of the same import
+            command = CommandLine.typed().complete(command)
+        say(f"interrupted: run {command}, which shows {shown}")
+    finally:
+        os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
@@ -69,8 +70,13 @@ def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
         yield from (f"{'':<12} {sentence}" for sentence in (found[0].reason, found[0].remedy) if sentence)
 
 
+def join_lines(value: object) -> str:
+    """Return the text of a value in one line. An expression may have several in the file."""
+    return re.sub(r"\s*\n\s*", " ", str(value).rstrip("\n"))
+
+
 def _shown(value: object) -> str:
-    text = "(none)" if value is None else str(value)
+    text = "(none)" if value is None else join_lines(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

@@ -19,6 +19,7 @@ from sessionizer.deployment.differences import (
     Side,
     decided_differences,
     describe_differences,
+    join_lines,
     refused,
 )
 from sessionizer.deployment.verdicts import judge_differences
@@ -111,7 +112,7 @@ class SpecDiff:
             found = Difference("name", "stream renamed", stream, renamed, Verdict.INCOMPATIBLE, reason, remedy)
         else:
             reason = "open sessions come into no table, and no driver of it starts"
-            remedy = f"To close them, first run {quoted_command('stop', stream, '--drain')}"
+            remedy = f"To close them, first run {quoted_command('run', stream, '--until', 'drained')}"
             found = Difference("name", "stream removed", stream, None, Verdict.PARTIAL, reason, remedy)
         return cls(stream, (found,), tuple(unseen))
 
@@ -192,4 +193,4 @@ def _row(each: Difference) -> str:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else f"`{str(value).replace('`', '')}`"
+    return "" if value is None else f"`{join_lines(value).replace('`', '')}`"

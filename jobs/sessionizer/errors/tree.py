@@ -106,7 +106,7 @@ STREAMS_FOLDER: Final = "the folder of streams"
 """Field of an InvalidSpec about the folder itself."""
 
 
-IDS: Final = {"savepoint", "lineage", "uid"}
+IDS: Final = {"savepoint", "lineage", "uid", "operation", "lookup", "mark", "hour", "proof"}
 """Fields of an InvalidSpec that a user types. Other lower-case ones are fields of a spec."""
 
 

@@ -85,7 +85,7 @@ _BY_SCHEME: Final = {"s3": ObjectStore.S3, "s3a": ObjectStore.S3, "gs": ObjectSt
 
 def object_store(uri: str | None) -> ObjectStore | None:
     """Return the object store of a URI. None for a path, or for another file system."""
-    return _BY_SCHEME.get(urlsplit(uri).scheme) if uri else None
+    return _BY_SCHEME.get(uri.partition(":")[0]) if uri else None
 
 
 def is_uri(text: str) -> bool:
@@ -138,17 +138,18 @@ def store_path(path: DataPath) -> UPath:
 
 
 def _parse_uri(given: str, field: str) -> DataPath:
-    parts = urlsplit(given)
-    if parts.password is not None:
-        shown = given.replace(parts.password, "…")
-        raise InvalidSpec(field, shown, ALLOWED_DATA)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    from upath import UPath  # noqa: PLC0415  a tenth of a second, only for such a root
-
     text = given.rstrip("/")
-    keep_clients_over_forks()
     try:
+        parts = urlsplit(given)
+        if parts.password is not None:
+            raise InvalidSpec(field, given.replace(parts.password, "…"), ALLOWED_DATA)
+        if parts.scheme == "file":
+            return _parse_file_uri(given, field)
+        if not parts.netloc and (parts.scheme in _BY_SCHEME or not parts.path.strip("/")):
+            raise InvalidSpec(field, given, f"{ALLOWED_DATA}. This one names no place")  # a variable was empty
+        from upath import UPath  # noqa: PLC0415  a tenth of a second, only for such a root
+
+        keep_clients_over_forks()
         on_hadoop = parts.scheme in ON_HADOOP
         root: UPath = UPath(text) if on_hadoop else UPath(text, **_client_options(object_store(text)))
     except (ValueError, ImportError) as error:
@@ -158,6 +159,14 @@ def _parse_uri(given: str, field: str) -> DataPath:
     if uri_of(root) != text:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA}. Of this one fsspec understands {uri_of(root)}")
     return root
+
+
+def _parse_file_uri(given: str, field: str) -> Path:
+    """Return the path of ``file:/a`` or ``file:///a``. Raises InvalidSpec for a host, which ``file://a/b`` has."""
+    host, slash, path = given.partition(":")[2].removeprefix("//").partition("/")
+    if host not in {"", "localhost"} or not slash:
+        raise InvalidSpec(field, given, "a path, or file:/// and an absolute path")
+    return Path(f"/{unquote(path)}")
 
 
 def _client_options(store: ObjectStore | None) -> dict[str, Any]:
@@ -236,12 +245,14 @@ def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARI
 
 
 def _require_known_store(uri: str, field: str) -> None:
-    password = urlsplit(uri).password
+    try:
+        scheme, password = urlsplit(uri).scheme, urlsplit(uri).password
+    except ValueError as error:
+        raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({error})") from error
     if password is not None:
         raise InvalidSpec(field, uri.replace(password, "…"), ALLOWED_CONTROL)
     if not _FOLDER_OF_STORE.fullmatch(uri.rstrip("/")):
         raise InvalidSpec(field, uri, ALLOWED_CONTROL)
-    scheme = urlsplit(uri).scheme
     if scheme not in ON_HADOOP:
         import fsspec  # noqa: PLC0415  only if control is in an object store
 

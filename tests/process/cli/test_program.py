@@ -119,6 +119,28 @@ def test_ctrl_c_while_spark_starts_ends_the_command_without_a_traceback(tmp_path
     assert "sessionizer status" in said
 
 
+HALF_IMPORTED = """
+import os, signal, sys
+sys.argv = ["sessionizer", "find", "clicks", "--home", "/x"]
+from sessionizer.cli.app import app
+from sessionizer.cli.terminal import _end_at_once
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sessionizer.fleet.stream_view":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, _end_at_once)
+sys.meta_path.insert(0, Interrupting())
+import sessionizer.fleet.streams
+"""
+"""The line on Ctrl-C names `status` for the home that was typed, which imports that command."""
+
+
+def test_ctrl_c_in_the_middle_of_an_import_ends_the_command_all_the_same() -> None:
+    ended = subprocess.run([sys.executable, "-c", HALF_IMPORTED], capture_output=True, text=True, check=False)
+    assert (ended.returncode, "sessionizer status" in ended.stderr) == (INTERRUPTED, True), ended.stderr
+
+
 @pytest.mark.parametrize("module", ["typer", "sessionizer.home.roots"])
 def test_ctrl_c_while_the_modules_are_imported_leaves_no_traceback(module: str) -> None:
     command = [sys.executable, "-X", "importtime", MAIN, "status"]
@@ -261,6 +283,35 @@ def test_a_changed_key_is_found_against_the_commit_before(specs: Path) -> None:
     (specs.parent / "copy").mkdir()
     write_spec(specs.parent / "copy", "device")
     assert diff(specs, "--against", str(specs.parent / "copy")).returncode == 0
+
+
+def test_a_broken_spec_is_an_error_and_no_stream_that_came_or_went(specs: Path) -> None:
+    (specs / "clicks.yaml").write_text("name: [")
+    for words in (["--against", "HEAD"], ["clicks", "--against", "HEAD"], ["--against", str(specs)]):
+        found = diff(specs, *words)
+        assert (found.returncode, found.stdout) == (11, ""), found.stdout
+        assert "the YAML is broken" in found.stderr
+    git(specs, *AUTHOR, "commit", "-qam", "broken")
+    write_spec(specs, "user_id")
+    found = diff(specs, "--against", "HEAD")
+    assert (found.returncode, found.stdout) == (11, "")
+
+
+def test_a_checkout_behind_a_link_and_a_name_of_any_letters_are_read(specs: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(specs.parent)
+    assert diff(tmp_path / "link" / specs.name, "--against", "HEAD").returncode == 0
+    git(specs, "mv", str(specs), str(tmp_path / "spécs"))
+    git(tmp_path, *AUTHOR, "commit", "-qm", "moved")
+    assert main("diff", "--streams", str(tmp_path / "spécs"), "--against", "HEAD", cwd=tmp_path).returncode == 0
+
+
+def test_a_link_out_of_the_commit_is_refused(specs: Path) -> None:
+    (specs / "other.yaml").symlink_to("/etc/hostname")
+    git(specs, "add", ".")
+    git(specs, *AUTHOR, "commit", "-qm", "link")
+    found = diff(specs, "--against", "HEAD")
+    assert found.returncode == 2
+    assert "absolute" in found.stderr
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--output=/tmp/x", "HEAD:our specs"])

@@ -30,10 +30,11 @@ def faults(words: list[str]) -> Iterator[str]:
     needed = [each.name for each in command.params if each.param_type_name == "argument" and each.required]
     given, left = 0, iter(rest)
     for word in left:
+        name, is_joined, _ = word.partition("=")
         if not word.startswith("-"):
             given += 1
-        elif word not in options:
+        elif name not in options:
             yield word
-        elif not options[word].is_flag:
+        elif not (is_joined or options[name].is_flag):
             next(left, None)
     yield from needed[given:]

@@ -1,8 +1,10 @@
 """Every error has its one line of advice, its exit code and a line in the documentation. Each command can be pasted."""
 
+import ast
 import copy
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +23,7 @@ from sessionizer.deployment.running_spec import require_continuable
 from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.errors import driver_errors as launch_errors
 from sessionizer.home.clock import describe_duration
+from sessionizer.home.record_file import ControlFile
 from sessionizer.lineage.canary.judge import backfill_command
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.spec_text import stream_schema
@@ -136,12 +139,88 @@ def test_a_command_acts_on_the_places_that_were_typed(typed: str, said: str, pas
     assert [word for words in commands_in(pasted) for word in faults(words)] == []
 
 
+def test_what_the_code_builds_of_words_exists() -> None:
+    """A verdict once named `stop --drain`, which no text has: its words were joined."""
+    texts = [file.read_text(encoding="utf-8") for file in (REPOSITORY / "jobs").rglob("*.py")]
+    trees = [ast.parse(text) for text in texts if "quoted_command" in text]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    built = [
+        [_word(word) for word in call.args] for call in calls if getattr(call.func, "id", None) == "quoted_command"
+    ]
+    assert len(built) > 3
+    assert [words for words in built if list(faults(words))] == []
+
+
+def _word(part: ast.expr) -> str:
+    parts = part.values if isinstance(part, ast.JoinedStr) else [part]
+    return "".join(str(each.value) if isinstance(each, ast.Constant) else "X" for each in parts)
+
+
 @pytest.mark.parametrize(
     ("typed", "stream"),
-    [("run v", "v"), ("savepoint diff --events v a b", "v"), ("--control c stop --wait 0 v", "v"), ("status", None)],
+    [
+        ("run v", "v"),
+        ("stop --wait 0 -- v", "v"),
+        ("savepoint diff --events v a b", "v"),
+        ("--control c stop --wait 0 v", "v"),
+        ("status", None),
+    ],
 )
 def test_the_stream_is_the_argument_of_that_name(typed: str, stream: str | None) -> None:
     assert CommandLine.parse(ROOT, typed.split()).stream == stream
+
+
+def test_the_name_of_a_record_is_no_field_of_the_spec() -> None:
+    kinds = [kind for module in sys.modules.values() for kind in vars(module).values() if isinstance(kind, ControlFile)]
+    named = {kind.key for kind in kinds if kind.key}
+    assert len(named) > 3
+    advice = {key: remedy_for(errors.InvalidSpec(key, "../x", "a name")) for key in named}
+    assert advice == {key: f"give another {key}" for key in named}
+
+
+def test_a_number_without_an_end_is_refused_or_waited_for(main: Main) -> None:
+    """`--days inf` was multiplied, and ended with a traceback."""
+    todo: list[tuple[Any, list[str]]] = [(ROOT, [])]
+    endless = []
+    while todo:
+        command, words = todo.pop()
+        todo += [(below, [*words, name]) for name, below in getattr(command, "commands", {}).items()]
+        needed = ["x" for each in command.params if each.param_type_name == "argument" and each.required]
+        for option in command.params:
+            if "<float" in str(option.get_help_record(typer.Context(command))) and "--wait" not in option.opts:
+                assert main(*words, *needed, option.opts[0], "inf") == 2, words
+                endless.append(option.opts[0])
+    assert {"--days", "--every"} <= set(endless)
+
+
+ELSEWHERE: Final = "s3://bucket/folder"
+LOCAL: Final = (
+    "history clicks --input . --to", "history clicks --input", "init", "prove clicks --report", "bundle clicks --to",
+    "jars fetch", "spec schema --write", "spec check --streams", "status --home",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LOCAL)
+def test_a_uri_is_not_taken_for_a_folder_below_the_current_one(
+    words: str, main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """A bundle was written to ./s3:/bucket."""
+    monkeypatch.chdir(tmp_path)
+    assert main(*words.split(), ELSEWHERE) == errors.InvalidSpec.exit_code
+    assert "s3:/bucket" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_path_is_local_or_read_as_a_uri() -> None:
+    """An option that is a path, and no text, must refuse a URI."""
+    todo, paths = [ROOT], set[str]()
+    while todo:
+        command = todo.pop()
+        todo += getattr(command, "commands", {}).values()
+        for each in command.params:
+            if "<path>" in str(each.get_help_record(typer.Context(command))):
+                paths.add(each.opts[0])
+    assert paths == {words.split()[-1] for words in LOCAL if "--" in words} | {"folder", "sample"}
 
 
 def test_a_remedy_of_an_error_without_a_stream_has_the_typed_one(

@@ -173,7 +173,8 @@ def test_what_must_be_accepted_is_named_though_no_session_was_seen(tmp_path: Pat
 
 
 def test_markdown_is_a_table_whose_cells_hold_any_expression(tmp_path: Path) -> None:
-    found = compared(tmp_path, mapping={**clicks_spec()["mapping"], "key": "user_id || '`' || device"})
+    found = compared(tmp_path, mapping={**clicks_spec()["mapping"], "key": "user_id || '`'\n  || device\n"})
+    assert all("\n" not in line for line in (*found.lines(), *found.markdown()))
     (row,) = [line for line in found.markdown() if line.startswith("| **")]
     assert row.startswith(
         "| **partial** | `mapping.key`: key changed | `user_id` | `user_id \\|\\| '' \\|\\| device` |"

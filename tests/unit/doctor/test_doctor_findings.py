@@ -104,6 +104,26 @@ def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("master", ["spark://one:port", "spark://[one:7077", "spark://:7077"])
+def test_a_master_that_is_no_address_is_a_problem(master: str) -> None:
+    refused = doctor.refusal_of_master(master)
+    assert refused
+    assert judge_spark("4.2.0", master, refused).level is Level.PROBLEM
+
+
+def test_an_airflow_that_does_not_answer_is_not_told_as_without_the_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = doctor.plugin_sources
+    make_bare(monkeypatch)
+    monkeypatch.setattr(doctor, "plugin_sources", ask)
+    monkeypatch.setattr(doctor, "_output", lambda *_: "")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
+    found = {each.name: each for each in doctor.examine_installation(tmp_path, DEFAULT_STREAMS, "local[*]")}
+    assert found["plugin"].level is Level.WARNING
+    assert "did not answer" in found["plugin"].found
+
+
 def test_the_source_of_the_plugin_is_shown_without_python() -> None:
     source = "streaming-state==0.1.0: EntryPoint(name='sessionizer', value='x:Y', group='airflow.plugins')"
     assert judge_plugin([source]).found == "streaming-state==0.1.0"

@@ -72,6 +72,7 @@ def test_control_may_be_at_another_path(tmp_path: Path, monkeypatch: pytest.Monk
         "s3a://bucket/control", "gs://bucket", "memory://there/control", "webhdfs://namenode:9870/control",
         "abfss://container/control", "abfss://container@account.dfs.core.windows.net/",
         "viewfs://cluster/control", "hdfs:///control", "hdfs://namenode:8020/", "s3://bucket", "s3://key:hidden@bucket/c",
+        "hdfs://[namenode/control", "file://shared/control",
     ],
 )  # fmt: skip
 def test_a_store_that_is_not_known_to_create_in_one_step_is_refused_by_name(
@@ -174,7 +175,7 @@ def test_spark_is_given_the_uri_that_people_gave(uri: str) -> None:
 
 def test_a_path_is_given_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for given in ("lake", f"file://{tmp_path}/lake", f"{tmp_path}/lake"):
+    for given in ("lake", f"file://{tmp_path}/lake", f"file://localhost{tmp_path}/lake", f"{tmp_path}/lake"):
         root = data_root(given, HOME)
         assert root == tmp_path / "lake"
         assert type(root) is type(Path())
@@ -189,8 +190,11 @@ def test_a_table_elsewhere_is_shown_with_its_queries_and_not_looked_at() -> None
 
 @pytest.mark.parametrize(
     "given",
-    ["s3://key:hidden@bucket/lake", "nothing://there/lake", "abfss://container/x", "abfss://c@account.blob.x/y"],
-)
+    [
+        "s3://key:hidden@bucket/lake", "nothing://there/lake", "abfss://container/x", "abfss://c@account.blob.x/y",
+        "s3://", "s3:///lake", "gs:///lake", "hdfs://", "hdfs://[namenode/lake", "file://", "file://shared/lake",
+    ],
+)  # fmt: skip
 def test_what_is_no_data_root_is_refused_by_name(given: str, reviewed: Reviewed) -> None:
     with pytest.raises(InvalidSpec) as caught:
         data_root(given, HOME)

@@ -59,7 +59,8 @@ def _carry_out(where: StreamHome, operation: str, shared: Shared, *, only_plan: 
     if file is None or found is None:
         raise InvalidSpec("ID", operation, f"Give the id that `sessionizer status {where.name}` shows")
     if only_plan and found.step is not OperationStage.REQUESTED:
-        typer.echo(f"{found.text}\n  its last step is '{found.step}'")
+        named = found.text or f"{found.verb} {found.id} of stream {where.name}"
+        typer.echo(f"{named}\n  its last step is '{found.step}'")
         return
     if found.outcome is Ending.ABANDONED and found.abandoned_by is None:
         found = replace(found, id=mint_id(epoch_ms()))
