@@ -174,8 +174,8 @@ class DriverStatus:
 
     @property
     def works(self) -> bool:
-        """Whether it has committed a batch and lives on."""
-        return self.state in {State.RUNNING, State.IDLE} and self.batch_id is not None
+        """Whether it lives, and has committed a batch or found nothing to read."""
+        return self.state is State.IDLE or (self.state is State.RUNNING and self.batch_id is not None)
 
     @property
     def has_ended(self) -> bool:

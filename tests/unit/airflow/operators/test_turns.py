@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessionizer.control.operation import new_operation
+from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.records.supervision_records import (
     APPROVED_UPGRADE,
@@ -371,4 +372,21 @@ def test_an_open_canary_counts_only_if_the_run_began_it(
     write_desired(home, DesiredState.RUNNING, by="tests", why="tests")
     upgrade = replace(begun_restore(), verb="upgrade", outcome=Ending.DONE)
     write_operation(home, replace(upgrade, lineage_to=upgrade.lineage_from if in_place else lineage))
+    assert state_after_run(home, epoch_ms(), still_waits=False) is state
+
+
+@pytest.mark.parametrize(
+    ("phase", "batch_id", "state"),
+    [
+        (Phase.STARTING, None, UpgradeState.RUNS),
+        (Phase.RUNNING, None, UpgradeState.RUNS),
+        (Phase.RUNNING, 7, UpgradeState.DONE),
+        (Phase.IDLE, None, UpgradeState.DONE),
+    ],
+)
+def test_a_stream_works_after_its_upgrade_once_its_driver_has_nothing_to_read(
+    platform: Platform, phase: Phase, batch_id: int | None, state: UpgradeState
+) -> None:
+    _, home = platform.add_driven("clicks", phase=phase, batch_id=batch_id)
+    write_desired(home, DesiredState.RUNNING, by="tests", why="tests")
     assert state_after_run(home, epoch_ms(), still_waits=False) is state
