@@ -1,6 +1,6 @@
 """Settings that are put back however the work in between ends."""
 
-from contextlib import suppress
+from contextlib import nullcontext
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +14,8 @@ NEVER_SET = "spark.databricks.delta.commitInfo.userMetadata"
 @pytest.mark.parametrize("error", [None, ZeroDivisionError()])
 def test_what_was_set_is_put_back_and_what_was_not_is_unset(spark: SparkSession, error: Exception | None) -> None:
     before = spark.conf.get(SET)
-    with suppress(ZeroDivisionError), temporary_settings(spark, {SET: "7", NEVER_SET: "a note"}):
+    ends = pytest.raises(ZeroDivisionError) if error else nullcontext()
+    with ends, temporary_settings(spark, {SET: "7", NEVER_SET: "a note"}):
         assert (spark.conf.get(SET), spark.conf.get(NEVER_SET)) == ("7", "a note")
         if error:
             raise error

@@ -1,4 +1,4 @@
-"""Names that tests replace in our modules are there. A long test would otherwise fail weeks after a rename."""
+"""Names that tests replace in our modules are read there. Otherwise a test would replace nothing, and still pass."""
 
 import ast
 from collections import defaultdict
@@ -11,11 +11,14 @@ ROOTS = [REPOSITORY / root for root in ("jobs", "plugins", "demo", "tests")]
 PATCHES = {"setattr", "delattr", "patch"}
 
 
-def test_each_name_that_is_replaced_is_there() -> None:
+def test_each_name_that_is_replaced_is_read_there() -> None:
     files = [file for file in (REPOSITORY / "tests").rglob("*.py") if "__pycache__" not in file.parts]
     replaced = {(file.name, module, name) for file in files for module, name in replaced_names(file)}
     assert len(replaced) > 50
-    assert {(*where, name) for *where, name in replaced if name not in names_of(module_file(where[1]))} == set()
+    assert {each for each in replaced if each[2] not in names_read(module_file(each[1]))} <= {
+        # imported by the function that calls it
+        ("test_cli_without_spark.py", "sessionizer.spark.sinks.examine", "examine")
+    }
 
 
 def replaced_names(file: Path) -> Iterator[tuple[str, str]]:
@@ -61,17 +64,9 @@ def candidates(dotted: str) -> Iterator[Path]:
         yield place / "__init__.py"
 
 
-def names_of(file: Path) -> set[str]:
-    bound: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        match node:
-            case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
-                bound.add(node.name)
-            case ast.Import() | ast.ImportFrom():
-                bound.update((each.asname or each.name).split(".")[0] for each in node.names)
-            case ast.Name(ctx=ast.Store()):
-                bound.add(node.id)
-    return bound
+def names_read(file: Path) -> set[str]:
+    names = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Load)}
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,12 +27,13 @@ from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import QUERIES_OF_STATE, Make, keep_lines, made
 from support.expected.file_accesses import folder_digest, settled_digest
-from support.expected.landed import landed, plain, session_row, table_rows
+from support.expected.landed import landed, plain, table_rows
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
 from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
+from support.streams.plain_rows import session_of_oracle
 from support.streams.stage import Stage, clicks_spec, topic_source
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import COLUMNS, MAPPING, source_row, written_rules
@@ -112,7 +113,7 @@ def expected(history: Iterable[Event], live: Iterable[Sequence[Event]], moment_m
 def assert_landed(stage: Stage, outcome: Outcome) -> None:
     names = ("session_id", "key", "client", "started_at", "ended_at", "event_count", "close_reason", "events")
     found = Counter(plain([row[name] for name in names]) for row in table_rows(stage.table("sessions")))
-    assert found == Counter(map(session_row, outcome.closed))
+    assert found == Counter(map(session_of_oracle, outcome.closed))
     late = Counter(
         plain([row["key"], row["event_id"], row["event_time"]]) for row in table_rows(stage.table("late_events"))
     )

@@ -56,7 +56,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     typed = ("--key-groups", "6", "--partitions", "3")
     shown = type_with(REPOSITORY, "rescale", moved, *typed)
     assert shown.returncode == 0, shown.stderr
-    plan = plan_rescale(moved.name, read_committed_batch(home), 6, 3)
+    plan, other = (plan_rescale(moved.name, read_committed_batch(home), *division) for division in ((6, 3), (8, None)))
     expected = known(downtime_of(home, Rescale.name, new_lineage=True))
     assert shown.stdout.splitlines() == [
         *plan.lines(),
@@ -68,15 +68,16 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
 
     done = type_with(REPOSITORY, "rescale", moved, *typed, "--approve", plan.digest)
     assert done.returncode == 0, done.stderr
-    assert moved.lineage != before
-    assert f"lineage {moved.lineage}: 6 key groups" in done.stdout
+    rescaled = moved.lineage
+    assert rescaled != before
+    assert f"lineage {rescaled}: 6 key groups" in done.stdout
     assert " 3 partitions" in done.stdout
     assert "key_groups: 4" in done.stderr
     assert plan_rescale(moved.name, read_committed_batch(home), None, None).before == Division(6, 3)
     runner = RescaleRunner(spark=spark, home=home, command=Rescale(key_groups=8), key_groups=6)
     with pytest.raises(PlanChanged) as raised:
-        execute(approved(runner, digest=plan.digest), runner)
-    assert raised.value.approved == plan.digest
+        execute(approved(runner, digest=other.digest), runner)
+    assert (raised.value.approved, moved.lineage) == (other.digest, rescaled), "it was approved for another lineage"
 
     moved.write_spec({**clicks_spec(), "key_groups": 6})
     running = choose_spec(home, read_spec_file(moved.streams, moved.name), apply=True)

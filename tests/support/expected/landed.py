@@ -16,18 +16,20 @@ from deltalake import DeltaTable
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch, Event
 from sessionizer.core.definition.oracle import Stretch, cut, sessionize
-from sessionizer.core.definition.outcome import Outcome, Session
+from sessionizer.core.definition.outcome import Outcome
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.roots import DataPath, uri_of
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.state.lineages.origin import origins_of, path_to
+from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer_demo.feed.generator import Row
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS, RowKind
 from sessionizer_demo.feed.traffic.events import ClickEvent
 from support.expected.checkpoint_log import CheckpointLog, MicroBatch
 from support.streams.click_files import ClickFiles
+from support.streams.plain_rows import late_event_of_oracle, session_of_oracle
 from support.streams.stage import PAYLOAD_COLUMNS, Stage
 
 Rows: TypeAlias = "Counter[tuple[Any, ...]]"
@@ -59,10 +61,16 @@ def assert_as_defined(
 
 
 def batches_on_path(home: StreamHome) -> list[MicroBatch]:
-    """Return the batches on the path of the open state. The first of a lineage with a state brought no events."""
+    """Return the batches on the path of the open state. The first of a lineage with a state brought no events.
+
+    Each lineage that began from a savepoint begins after the batch that the savepoint is of.
+    """
     found: list[MicroBatch] = []
-    active = active_lineage(home)
-    for number, segment in enumerate(path_to(active, None, origins_of(home)) if active else ()):
+    active, origins = active_lineage(home), origins_of(home)
+    for origin in filter(None, origins.values()):
+        if origin.savepoint and (saved := read_manifest(SavepointHome.of(home.savepoints, origin.savepoint))):
+            assert (origin.parent, origin.batch_id) == (saved.lineage, saved.batch_id)
+    for number, segment in enumerate(path_to(active, None, origins) if active else ()):
         committed = CheckpointLog(home.checkpoint(segment.lineage)).committed()[bool(number) :]
         found += [batch for batch in committed if segment.until is None or batch.batch_id <= segment.until]
     return found
@@ -132,17 +140,10 @@ def as_landed(outcome: Outcome, rows: Iterable[Row]) -> Landed:
     refused = Counter((QUARANTINE_REASONS[row.kind], row.value.decode("utf-8", errors="replace")) for row in bad)
     conflicting = Counter(("conflicting_duplicate", event.event_id) for event in outcome.conflicting)
     return Landed(
-        sessions=Counter(map(session_row, outcome.closed)),
-        late=Counter(_late(event) for event in outcome.late),
+        sessions=Counter(map(session_of_oracle, outcome.closed)),
+        late=Counter(map(late_event_of_oracle, outcome.late)),
         quarantine=refused + conflicting,
     )
-
-
-def session_row(session: Session) -> tuple[Any, ...]:
-    events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
-    times = (session.started_at_ms, session.ended_at_ms)
-    reason = session.close_reason.value
-    return (session.session_id, session.key, session.client, *times, session.event_count, reason, events)
 
 
 def open_stretches(outcome: Outcome) -> list[Stretch]:
@@ -150,11 +151,6 @@ def open_stretches(outcome: Outcome) -> list[Stretch]:
     for admitted in outcome.open_events:
         events.setdefault(admitted.event.key, []).append(admitted)
     return [stretch for ours in events.values() for stretch in cut(ours)]
-
-
-def _late(event: Event) -> tuple[Any, ...]:
-    facts = (event.key, event.client, event.event_time_ms, event.event_id, event.closes, event.timeout_ms)
-    return (*facts, *event.payload)
 
 
 # As it is

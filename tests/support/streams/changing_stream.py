@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
-from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.plain_values import plain_values
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules
+from sessionizer.core.definition.rules import SessionRules
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
 from support.streams.payloads import COLUMNS as PAYLOADS
 from support.streams.payloads import fitting, shown
-from support.streams.plain_rows import event_of_oracle, event_of_record
+from support.streams.plain_rows import event_of_oracle, event_of_record, late_facts, session_facts
 from support.streams.stage import Stage
 from support.streams.strategies import NUMBER_AS_SQL, ChangingSpec, Log, shown_by
 from support.streams.streamed_log import COLUMNS, MAPPING, Feed, batches_that_bring_something, written_rules
@@ -214,8 +214,7 @@ def session_defined(session: Session, edition: Edition, measures: list[str]) -> 
         if name in kept
     }
     return (
-        *(session.session_id, session.key, session.client, session.started_at_ms, session.ended_at_ms),
-        *(session.event_count, session.close_reason.value),
+        *session_facts(session),
         tuple(
             (event.event_time_ms, event.event_id, event.closes, shown(event.named_payload, edition.payload))
             for event in session.events
@@ -237,13 +236,7 @@ def late_in(told: Told) -> Rows:
 
 def late_defined(outcome: Outcome) -> Rows:
     """A late event is shown by the edition it came under."""
-
-    def row(event: Event) -> tuple[Any, ...]:
-        timeout_ms = None if event.timeout_ms is None else min(event.timeout_ms, NEVER_MS)
-        facts = (event.key, event.client, event.event_time_ms, event.event_id, event.closes, timeout_ms)
-        return (*facts, shown(event.named_payload))
-
-    return Counter(map(row, outcome.late))
+    return Counter((*late_facts(event), shown(event.named_payload)) for event in outcome.late)
 
 
 def conflicts_in(told: Told) -> Rows:

@@ -41,8 +41,13 @@ def session_of_record(record: Record, arrivals: set[int]) -> Plain:
 
 def session_of_oracle(session: Session) -> Plain:
     events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
+    return (*session_facts(session), events)
+
+
+def session_facts(session: Session) -> Plain:
+    """A session without its events."""
     facts = (session.session_id, session.key, session.client, session.started_at_ms, session.ended_at_ms)
-    return (*facts, session.event_count, session.close_reason.value, events)
+    return (*facts, session.event_count, session.close_reason.value)
 
 
 def open_event_of_record(record: Record) -> Plain:
@@ -75,12 +80,17 @@ def conflict_of_row(row: Row) -> Plain:
 def late_event_of_row(row: Row) -> Plain:
     payload = (row[name] for name in PAYLOAD_COLUMNS)
     identity = (row["key"], row["client"], _ms(row["event_time"]), row["event_id"], row["closes"])
-    return (row["timeout_ms"], *identity, *payload)
+    return (*identity, row["timeout_ms"], *payload)
 
 
 def late_event_of_oracle(event: Event) -> Plain:
+    return (*late_facts(event), *event.payload)
+
+
+def late_facts(event: Event) -> Plain:
+    """A late event without its payload."""
     own_ms = None if event.timeout_ms is None else min(event.timeout_ms, NEVER_MS)  # as the guard passes it on
-    return (own_ms, *event_of_oracle(event))
+    return (event.key, event.client, event.event_time_ms, event.event_id, event.closes, own_ms)
 
 
 def _session(record: Record, arrivals: set[int]) -> Plain:

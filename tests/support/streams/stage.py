@@ -104,8 +104,9 @@ class Stage:
         return stage
 
     def bring(self, files: Iterable[Path]) -> None:
+        """Copy the files into the feed, each of which appears there whole: a driver may run."""
         for file in files:
-            shutil.copy2(file, self.feed)
+            Path(shutil.copy2(file, self.feed / f".{file.name}")).rename(self.feed / file.name)
 
     def copied_to(self, root: Path) -> Stage:
         """Copy all its folders, so that a test may change what others share.

@@ -210,8 +210,9 @@ def test_the_verbs_own_preconditions_are_evaluated_under_the_lease(
 
     runner = no_work(home)
     runner.look = check
-    with pytest.raises(SessionizerError):
+    with pytest.raises(SessionizerError) as raised:
         carry_out(home, record, "tests", 1, runner)
+    assert error in {raised.value, raised.value.__cause__}
     (noted,) = read_operations(home)
     assert noted.outcome is (None if stays else Ending.ABANDONED)
     assert noted.failure is not None

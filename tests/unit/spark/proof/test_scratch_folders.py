@@ -1,6 +1,6 @@
 """The folder of a proof is removed with it; the spec of a replay takes no file of the source away."""
 
-from contextlib import suppress
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -26,7 +26,8 @@ def spec(**source: Any) -> StreamSpec:
 
 def test_a_scratch_folder_is_there_for_one_proof_also_one_that_fails(home: StreamHome) -> None:
     for error in (None, ValueError("no")):
-        with suppress(ValueError), scratch_folder(home, mint_id(epoch_ms())) as folder:
+        ends = pytest.raises(ValueError, match="no") if error else nullcontext()
+        with ends, scratch_folder(home, mint_id(epoch_ms())) as folder:
             opened(folder / "checkpoint").mkdir()
             assert folder.parent == home.proofs
             if error:
