@@ -4,7 +4,6 @@ import json
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -41,9 +40,11 @@ from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
 from sessionizer.page.app import COOKIE, listen
 from sessionizer.page.reader import POINTS, PageReader, Past, estimate_catch_up, stream_document
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.stream_spec.effect import Verdict
+from support.checkpoints.fabricated_checkpoints import fabricate
 from support.pages.page_alone import ENTERED, TOKEN, ask
-from support.places import mounted
+from support.places import known, mounted
 from support.processes.fabricated_fleet import STEADY, work
 from support.processes.fabricated_platform import SPEC, Platform
 from support.verbs.begun_restore import write_operation
@@ -160,27 +161,25 @@ def test_differences_that_a_user_must_accept_are_named() -> None:
 
 def test_savepoints_are_listed_whose_marks_are_over(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     _, home = platform.add_driven("clicks", batch_id=7)
-    for name in ("new", "old", "begun", "removed"):
+    made, read = known(read_manifest(fabricate(home.savepoints, "old"))), list[str]()
+    for name in ("new", "begun", "removed"):
         mounted(home.savepoints / name).mkdir(parents=True)
     for name, at in (("new", epoch_ms()), ("removed", epoch_ms())):
         add_mark(home, Mark(kind=MarkKind.SAVEPOINT, at=at, what="native", savepoint=name, batch_id=7, bytes=9))
     mounted(home.savepoints / "removed").rmdir()
-    kept = SimpleNamespace(id="old", batch_at=5, batch_id=3, kind="canonical", lineage="l", bytes=8)
-    read: list[str] = []
 
-    def read_manifest(home: SavepointHome) -> Any:
-        read.append(home.id)
-        return kept if home.id == "old" else None
+    def count(savepoint: SavepointHome) -> Manifest | None:
+        read.append(savepoint.id)
+        return read_manifest(savepoint)
 
-    monkeypatch.setattr("sessionizer.page.reader.read_manifest", read_manifest)
+    monkeypatch.setattr("sessionizer.page.reader.read_manifest", count)
     reader = PageReader(platform.home, platform.streams)
     for _ in range(2):
-        told = reader.stream("clicks", SAMPLE_MS)
-        assert told is not None
+        told = known(reader.stream("clicks", SAMPLE_MS))
         found = [
             tuple(each[name] for name in ("savepoint", "what", "batch_id", "bytes")) for each in told["savepoints"]
         ]
-        assert found == [("old", "canonical", 3, 8), ("new", "native", 7, 9)]
+        assert found == [("old", "canonical", made.batch_id, made.bytes), ("new", "native", 7, 9)]
     assert sorted(read) == ["begun", "begun", "old"], "a manifest is read once, unless it is not there yet"
 
 
@@ -318,8 +317,7 @@ def test_what_the_host_says_now_counts(platform: Platform, noted: bool | None, a
     reader = PageReader(platform.home, platform.streams, lambda _: {} if answer is None else {"visits": answer})
     (row,) = reader.fleet()["streams"]
     assert row["health"]["rule"] == rule
-    document = reader.stream("visits", 3_600_000)
-    assert document is not None
+    document = known(reader.stream("visits", 3_600_000))
     assert document["row"]["health"] == row["health"]
 
 
@@ -395,8 +393,7 @@ def test_live_figures_of_the_records(stream: Platform) -> None:
     home = stream.add("clicks")
     straggler = Straggler(kind=StragglerKind.KEY, name="bot", since=1, batches=2, group=7)
     keys = (HeavyKey(key="bot", group=7, events=90),)
-    beat = HEARTBEAT_FILE.of(home).require()
-    assert beat is not None
+    beat = known(HEARTBEAT_FILE.of(home).require())
     HEARTBEAT_FILE.of(home).write(replace(beat, heaviest_keys=keys, straggler=straggler))
     POSITIONS_FILE.of(home).write(
         PositionsRecord(at=9, partitions=(PartitionPosition(name="c-0", offset=5, oldest=2),))

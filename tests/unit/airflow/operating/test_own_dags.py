@@ -1,25 +1,34 @@
 """Building blocks of a user's own DAG, up to where Airflow starts a run or waits."""
 
 import asyncio
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException, TaskDeferred
 
-from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
-from sessionizer.deployment.waiting import UpgradeState, WaitingUpgrade
+from sessionizer.control.records.supervision_records import (
+    APPROVED_UPGRADE,
+    SUPERVISION_FILE,
+    ListApproval,
+    SupervisionRecord,
+)
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import ControlUnreachable, InvalidSpec
 from sessionizer.fleet.finding import Finding, HealthWord, Rule, StreamHealth
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow import ChangeStream, SavepointStream, StreamSensor, UpgradeStreams
 from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
-from sessionizer_airflow.operating import approval, own_dags
+from sessionizer_airflow.operating import own_dags
 from sessionizer_airflow.operating.own_dags import UpgradesDone, WordReached
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
-from support.processes.fabricated_platform import SHORT_SPEC
+from support.places import known
+from support.processes.fabricated_platform import SPEC, Platform
 from support.verbs.asked_restore import RUN, RUN_AFTER
 
 STREAMS = ("clicks", "visits")
@@ -45,35 +54,25 @@ def context_of(task: OwnTask, run: str = RUN) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "specs").mkdir()
+def waiting(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """The streams go by their files. What is returned has the upgrade of one wait: its file is edited."""
+    monkeypatch.setenv("SESSIONIZER_HOME", str(platform.home))
+    monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
     for name in STREAMS:
-        (tmp_path / "specs" / f"{name}.yaml").write_text(SHORT_SPEC.format(name=name))
-    monkeypatch.setenv("SESSIONIZER_HOME", str(tmp_path))
-    monkeypatch.setenv("SESSIONIZER_STREAMS", str(tmp_path / "specs"))
-    return tmp_path
+        home = platform.add_running(name)
+        start_lineage(home, spec=new_record(home, find_stream(platform.streams, name)))
+
+    def wait(name: str) -> None:
+        platform.add(name, SPEC.format(name=name) + "rules: {gap_timeout: 5 minutes}\n")
+
+    return wait
 
 
-@pytest.fixture
-def waiting(platform: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, WaitingUpgrade]:
-    """Return the upgrade that waits, by stream. The approval is the one in the stream's home."""
-    found: dict[str, WaitingUpgrade] = {}
-
-    def find(home: StreamHome, _spec: Any) -> WaitingUpgrade | None:
-        wanted = found.get(home.name)
-        kept = APPROVED_UPGRADE.of(home).read()
-        return WaitingUpgrade(stream=home.name, digest="d", approval=kept) if wanted is not None else None
-
-    for module in (own_dags, approval):
-        monkeypatch.setattr(module, "find_waiting", find)
-    return found
-
-
-def approve(platform: Path, name: str, until: int | None = None) -> None:
-    home = StreamHome.of(platform, name)
-    home.prepare()
+def approve(platform: Platform, name: str, until: int | None = None) -> None:
+    home = StreamHome.of(platform.home, name)
+    digest = known(find_waiting(home, find_stream(platform.streams, name))).digest
     until = epoch_ms() + 60_000 if until is None else until
-    APPROVED_UPGRADE.of(home).write(ListApproval(digest="d", by="olga", until=until))
+    APPROVED_UPGRADE.of(home).write(ListApproval(digest=digest, by="olga", until=until))
 
 
 def started(task: ChangeStream | UpgradeStreams, context: Any) -> Any:
@@ -125,11 +124,11 @@ def test_a_change_that_cannot_be_asked_for_starts_no_run(stream: str, verb: str,
     assert named in failed.value.reason
 
 
-def test_an_upgrade_that_does_not_wait_asks_nobody(waiting: dict[str, WaitingUpgrade]) -> None:
+def test_an_upgrade_that_does_not_wait_asks_nobody(waiting: Callable[[str], None]) -> None:
     assert ChangeStream(task_id="up", stream="clicks").execute(context_of(OwnTask())) == own_dags.NOTHING_WAITS
     options = {"new_lineage": True}
     started(ChangeStream(task_id="up", stream="clicks", options=options), context_of(OwnTask()))
-    waiting["clicks"] = WaitingUpgrade(stream="clicks", digest="d")
+    waiting("clicks")
     started(ChangeStream(task_id="up", stream="clicks"), context_of(OwnTask()))
 
 
@@ -171,25 +170,25 @@ def test_each_try_of_a_task_makes_the_same_savepoint(monkeypatch: pytest.MonkeyP
     assert len({*made}) == 3
 
 
-def test_a_list_of_upgrades_is_asked_about_once(waiting: dict[str, WaitingUpgrade]) -> None:
+def test_a_list_of_upgrades_is_asked_about_once(waiting: Callable[[str], None]) -> None:
     task, own = UpgradeStreams(task_id="up", streams=STREAMS), OwnTask()
     assert task.execute(context_of(own)) == "done"
-    waiting["visits"] = WaitingUpgrade(stream="visits", digest="d")
+    waiting("visits")
     run = started(task, context_of(own))
     assert (run.trigger_dag_id, run.conf) == ("sessionizer.upgrade_all", {"streams": ["visits"]})
 
 
-def test_a_list_names_no_stream_that_there_is_not(waiting: dict[str, WaitingUpgrade]) -> None:
+def test_a_list_names_no_stream_that_there_is_not(waiting: Callable[[str], None]) -> None:
     with pytest.raises(PersonNeeded, match="nope"):
         UpgradeStreams(task_id="up", streams=["nope"]).execute(context_of(OwnTask()))
 
 
 def test_a_rejected_list_skips_what_follows_and_an_approved_one_waits(
-    platform: Path, waiting: dict[str, WaitingUpgrade]
+    platform: Platform, waiting: Callable[[str], None]
 ) -> None:
     task, own = UpgradeStreams(task_id="up", streams=STREAMS), OwnTask(listed=[*STREAMS])
     for name in STREAMS:
-        waiting[name] = WaitingUpgrade(stream=name, digest="d")
+        waiting(name)
     with pytest.raises(AirflowSkipException):
         ended(task, own)
     approve(platform, "clicks")
@@ -200,37 +199,34 @@ def test_a_rejected_list_skips_what_follows_and_an_approved_one_waits(
 
 
 def test_upgrades_are_over_when_none_runs_or_may_begin(
-    platform: Path, waiting: dict[str, WaitingUpgrade], monkeypatch: pytest.MonkeyPatch
+    platform: Platform, waiting: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trigger, states = (
-        UpgradesDone(streams=["clicks"]),
-        iter([UpgradeState.RUNS, UpgradeState.FAILED, UpgradeState.DONE]),
-    )
-    waiting["clicks"] = waiting["visits"] = WaitingUpgrade(stream="clicks", digest="d")
+    trigger, home = UpgradesDone(streams=["clicks"]), StreamHome.of(platform.home, "clicks")
+    for name in STREAMS:
+        waiting(name)
     approve(platform, "clicks")
     assert trigger.look() is None
     approve(platform, "clicks", until=0)
     assert trigger.look() == {}, "its approval is over"
-    del waiting["clicks"]
-    monkeypatch.setattr(own_dags, "state_after_run", lambda *_args, **_kwargs: next(states))
-    assert trigger.look() is None
-    failed = trigger.look()
-    assert failed is not None
-    assert [*failed] == ["clicks"]
+    platform.add("clicks")
+    assert trigger.look() is None, "no driver works yet"
+    SUPERVISION_FILE.of(home).write(SupervisionRecord(given_up=True))
+    assert [*known(trigger.look())] == ["clicks"]
+    SUPERVISION_FILE.of(home).write(SupervisionRecord())
+    platform.drive("clicks", batch_id=1)
     assert trigger.look() == {}
 
     def unreachable(_home: StreamHome) -> None:
         raise ControlUnreachable("control", "no answer")
 
     monkeypatch.setattr(own_dags, "pending_operation", unreachable)
-    monkeypatch.setattr(own_dags, "state_after_run", lambda *_args, **_kwargs: UpgradeState.DONE)
     assert trigger.look() is None
 
 
-def test_an_upgrade_that_failed_or_still_waits_fails_the_task(waiting: dict[str, WaitingUpgrade]) -> None:
+def test_an_upgrade_that_failed_or_still_waits_fails_the_task(waiting: Callable[[str], None]) -> None:
     task = UpgradeStreams(task_id="up", streams=STREAMS)
     assert task.finish(context_of(OwnTask()), {}) == "done"
-    waiting["visits"] = WaitingUpgrade(stream="visits", digest="d")
+    waiting("visits")
     with pytest.raises(PersonNeeded) as failed:
         task.finish(context_of(OwnTask()), {"clicks": "broken"})
     assert all(name in failed.value.reason for name in STREAMS)
@@ -258,8 +254,7 @@ def test_a_sensor_waits_without_a_worker_for_the_word(monkeypatch: pytest.Monkey
     monkeypatch.setattr(own_dags, "POLL_SECONDS", 0)
     with pytest.raises(TaskDeferred) as waits:
         StreamSensor(task_id="wait", stream="clicks", timeout=60).execute(context_of(OwnTask()))
-    assert waits.value.timeout is not None
-    assert waits.value.timeout.total_seconds() == 60
+    assert known(waits.value.timeout).total_seconds() == 60
     path, kept = waits.value.trigger.serialize()
     assert path == f"{WordReached.__module__}.{WordReached.__qualname__}"
 

@@ -11,9 +11,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import OperationStage, keep_plan, require_request, write_request
 from sessionizer.control.records.supervision_records import APPROVED_UPGRADE, ListApproval
-from sessionizer.deployment.waiting import WaitingUpgrade
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.waiting import find_waiting
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.state.commands.upgrades import Upgrade
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import results as window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
@@ -22,6 +27,7 @@ from sessionizer_airflow.operating.request import id_of_run
 from sessionizer_airflow.operating.results import SCHEDULED, require_window, tell_of_scheduled_failure
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.places import known
 from support.processes.fabricated_platform import SHORT_SPEC
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RUN_AFTER, context, park, park_approvals
@@ -56,7 +62,7 @@ def run_at(
 ) -> Any:
     """The context of a run so many minutes after the window has begun. ``more``: other settings of the block."""
     upgrades = f"upgrades: {{window: 'Sun 03:00-05:00', policy: {policy}{more}}}\n"
-    (project.streams / "clicks.yaml").write_text(SHORT_SPEC.format(name="clicks") + upgrades)
+    write_spec(project, upgrades)
     monkeypatch.setattr(window, "epoch_ms", lambda: START + minutes * MINUTE)
     found = context(FORM)
     found["dag_run"].run_type = run_type
@@ -77,18 +83,26 @@ def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatc
     assert (approved.step, approved.by, approved.digest) == (OperationStage.APPROVED, found, PLAN.digest)
 
 
-def approve_in_list(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, waits: str | None = "d1") -> None:
-    """A user has approved difference `d1` of the stream with others, until so many minutes after the window began.
+GAP = "rules: {gap_timeout: 5 minutes}\n"
 
-    By now `waits` waits.
+
+def write_spec(project: Project, more: str) -> StreamSpec:
+    (project.streams / "clicks.yaml").write_text(SHORT_SPEC.format(name="clicks") + more)
+    return find_stream(project.streams, "clicks")
+
+
+def approve_in_list(project: Project, minutes: int, waits: str = GAP) -> None:
+    """A user has approved the other gap of the stream with others, until so many minutes after the window began.
+
+    By now `waits` waits: the stream runs by it, its file says nothing of it.
     """
-    approval = ListApproval(digest="d1", by="olga", until=START + minutes * MINUTE)
-    held = approval if waits == "d1" else None
-    waiting = None if waits is None else WaitingUpgrade(stream="clicks", digest=waits, approval=held)
-    monkeypatch.setattr(window, "find_waiting", lambda home, spec: waiting)
     home = StreamHome.of(project.home, "clicks")
     home.prepare()
-    APPROVED_UPGRADE.of(home).write(approval)
+    lineage = start_lineage(home, spec=new_record(home, write_spec(project, GAP)))
+    approved = known(find_waiting(home, write_spec(project, "")))
+    until = START + minutes * MINUTE
+    APPROVED_UPGRADE.of(home).write(ListApproval(digest=approved.digest, by="olga", until=until))
+    write_lineage_spec(home, lineage, new_record(home, write_spec(project, waits)))
 
 
 def list_run(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, policy: str = "apply") -> Any:
@@ -99,7 +113,7 @@ def list_run(project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, po
 def test_a_plan_that_was_approved_in_a_list_asks_nobody(
     placed: Project, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    approve_in_list(placed, monkeypatch, 300)
+    approve_in_list(placed, 300)
     run = list_run(placed, monkeypatch, 200, policy)
     assert (approve(placed).execute(run) or "").startswith("olga, ")
     require_window(run, placed, "clicks")
@@ -108,13 +122,13 @@ def test_a_plan_that_was_approved_in_a_list_asks_nobody(
     assert "upgrade_all" in late.value.remedy
 
 
-@pytest.mark.parametrize("waits", ["d2", None])
+@pytest.mark.parametrize("waits", ["rules: {gap_timeout: 7 minutes}\n", ""], ids=["other", "nothing"])
 @pytest.mark.parametrize("minutes", [10, 200])
 def test_a_list_approves_nothing_that_waits_in_its_place(
-    placed: Project, monkeypatch: pytest.MonkeyPatch, waits: str | None, minutes: int
+    placed: Project, monkeypatch: pytest.MonkeyPatch, waits: str, minutes: int
 ) -> None:
     """The file is edited after the list was approved, or put back. An open window does not help the run of a list."""
-    approve_in_list(placed, monkeypatch, 300, waits)
+    approve_in_list(placed, 300, waits)
     run = list_run(placed, monkeypatch, minutes, "approve")
     with pytest.raises(AirflowSkipException):
         approve(placed).execute(run)
@@ -123,7 +137,7 @@ def test_a_list_approves_nothing_that_waits_in_its_place(
 
 
 def test_a_list_approves_no_other_run(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    approve_in_list(placed, monkeypatch, 300)
+    approve_in_list(placed, 300)
     park(approve(placed, Upgrade(accept=("mapping.key",))), list_run(placed, monkeypatch, 200))
     park(approve(placed), run_at(placed, monkeypatch, 200, run_id=OWN_RUN))
     park(approve(placed), run_at(placed, monkeypatch, 10, "approve"))
