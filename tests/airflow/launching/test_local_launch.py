@@ -30,6 +30,7 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import Heard, launched, recorded, works
 from support.faults.bad_clicks import KAFKA, changed
+from support.places import known
 from support.processes import fake_cluster
 from support.processes.ports import eventually
 
@@ -57,9 +58,8 @@ def started_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[La
     home = StreamHome.of(tmp_path / "home", "visits")
     call = DriverCall(stream="visits", uid="u1", folders=Folders(home=tmp_path / "home", streams=streams))
     launch = LocalLauncher(lambda _: WAITS).launch(home, call)
-    assert launch.pid is not None
     yield launch
-    os.killpg(launch.pid, signal.SIGKILL)
+    os.killpg(known(launch.pid), signal.SIGKILL)
 
 
 def environment_of(launch: LaunchRecord) -> dict[str, str]:
@@ -228,8 +228,7 @@ def replaced(in_cluster: NewSupervisor, home: StreamHome, uid: str) -> bool:
 def test_driver_on_another_host_is_watched_and_stopped(in_cluster: NewSupervisor, home: StreamHome) -> None:
     uid = launch_and_wait(in_cluster())
     assert in_cluster().settle() == Adopt(uid, "RUNNING")
-    lease = read_lease(home)
-    assert lease is not None
+    lease = known(read_lease(home))
     assert lease.host == "worker-7"
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
     assert isinstance(in_cluster().settle(), StandBy)
@@ -300,8 +299,7 @@ def test_silent_cluster_does_not_keep_the_stream_down(
     (cluster / "mood").write_text("silent")
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(in_cluster, home, uid))
-    lease = read_lease(home)
-    assert lease is not None
+    lease = known(read_lease(home))
     assert lease.uid != uid or lease.vacancy is Vacancy.FENCED
     (warning,) = [line for line in said if "may still run, but can write nothing more" in line]
     assert "Connection refused" in warning

@@ -28,7 +28,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.fixtures.reviewed import Reviewed
-from support.places import REPOSITORY, SUPPORT
+from support.places import REPOSITORY, SUPPORT, known
 from support.verbs.asked_restore import APPROVED, OPERATION, RESTORE, context
 from support.verbs.begun_restore import write_operation
 
@@ -127,8 +127,7 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
         assert isinstance(decision, StandBy)
         assert not decision.unattended
         assert read_launch(home) is None
-    pending = pending_operation(home)
-    assert pending is not None
+    pending = known(pending_operation(home))
     left = read_remains(home, Request.parse_form(RESTORE), OPERATION)
     assert "sessionizer abandon clicks" in left.how_to_go_on("clicks")
     trouble.unlink()

@@ -77,8 +77,7 @@ def launch_and_wait(supervisor: Supervisor) -> str:
 
 
 def live_process(home: StreamHome) -> LaunchRecord:
-    launch = read_launch(home)
-    assert launch is not None
+    launch = known(read_launch(home))
     assert launch.process is not None
     return launch
 
@@ -123,8 +122,7 @@ def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home
     os.kill(known(old.pid), signal.SIGSTOP)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
-    assert old.process is not None
-    assert is_alive(old.process) is False
+    assert is_alive(known(old.process)) is False
     assert live_process(home).uid != uid
     assert "was replaced: silent for" in recorded(home).last_failure
 
@@ -354,8 +352,7 @@ def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervis
     assert rival.uid != uid
     eventually(lambda: EXIT_FILE.of(home, rival.uid).read() is not None)
     assert new_supervisor().settle() == Adopt(uid, "RUNNING")
-    lease = read_lease(home)
-    assert lease is not None
+    lease = known(read_lease(home))
     assert lease.uid == uid
     os.kill(known(owner.pid), signal.SIGKILL)
     eventually(lambda: isinstance(new_supervisor().settle(), Wait))
@@ -367,12 +364,10 @@ def test_python_without_its_jvm_is_replaced(new_supervisor: NewSupervisor, home:
     jvm = subprocess.Popen(["true"])
     identity = identify(jvm.pid)
     jvm.wait()
-    assert identity is not None
-    LAUNCH_FILE.of(home).write(python.add_process(identity))
+    LAUNCH_FILE.of(home).write(python.add_process(known(identity)))
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
     assert live_process(home).uid != uid
-    assert python.process is not None
-    assert is_alive(python.process) is False
+    assert is_alive(known(python.process)) is False
     assert any(line.startswith(f"ending driver {uid} by force") for line in said)
 
 
@@ -381,8 +376,7 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
 ) -> None:
     supervisor = new_supervisor()
     launch_and_wait(supervisor)
-    process = live_process(home).process
-    assert process is not None
+    process = known(live_process(home).process)
     look_at_launched = read_status._launched_lives
 
     def end_it_before_looking(launch: LaunchRecord) -> bool | None:
@@ -391,6 +385,5 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
         return look_at_launched(launch)
 
     monkeypatch.setattr(read_status, "_launched_lives", end_it_before_looking)
-    driver = read_situation(home, supervisor.policy, epoch_ms()).driver
-    assert driver is not None
+    driver = known(read_situation(home, supervisor.policy, epoch_ms()).driver)
     assert driver.without_jvm is False

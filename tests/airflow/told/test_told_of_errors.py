@@ -35,26 +35,16 @@ from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
 from support.fixtures.supervisor import scripted_command
-from support.places import mounted, opened
+from support.places import known, mounted, opened
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
 from support.processes.watched_stream import WatchedStream, real_driver
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.begun_restore import begun_restore, write_operation
 
-KAFKA_AWAY = """name: clicks
-source:
-  format: kafka
-  bootstrap_servers: 127.0.0.1:1
-  topic: clicks
-  encoding: json
-  columns: u string, ts bigint, id string
-mapping:
-  key: u
-  event_time: timestamp_millis(ts)
-  event_id: id
-"""
-
+KAFKA_AWAY = SPEC.format(name="clicks").replace(
+    "format: files\n  path: in", "format: kafka\n  bootstrap_servers: 127.0.0.1:1\n  topic: clicks"
+)
 TRIED = 2
 
 
@@ -321,8 +311,7 @@ def test_people_are_not_told_of_a_driver_that_finds_another_at_work(watched: Wat
     watched.supervisor(real_driver).launch()
     refused = launched(watched.home).uid
     watched.watch(scripted_command, lambda: EXIT_FILE.of(watched.home, refused).read())
-    ended = EXIT_FILE.of(watched.home, refused).read()
-    assert ended is not None
+    ended = known(EXIT_FILE.of(watched.home, refused).read())
     assert ended.error_type == "LeaseHeld"
     decision = watched.supervisor(scripted_command).settle()
     assert isinstance(decision, Adopt)

@@ -25,7 +25,7 @@ from support.faults import spoiled_streams as spoiled
 from support.faults.bad_clicks import line
 from support.faults.small_disk import fill
 from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, a_file
-from support.places import REPOSITORY
+from support.places import REPOSITORY, known
 from support.processes.driver_process import executors_of, jvm_of, kill_process, run_to_end, workers_of
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.watched_stream import WatchedStream, real_driver
@@ -59,14 +59,11 @@ class Death:
 
 
 def pid_of_driver(home: StreamHome) -> int:
-    pid = launched(home).pid
-    assert pid is not None
-    return pid
+    return known(launched(home).pid)
 
 
 def jvm_killed(stage: Stage) -> None:
-    jvm = jvm_of(pid_of_driver(stage.stream_home))
-    assert jvm is not None
+    jvm = known(jvm_of(pid_of_driver(stage.stream_home)))
     kill_process(jvm)
 
 
@@ -263,8 +260,7 @@ def test_people_are_not_told_of_a_driver_that_makes_way_for_another(watched: Wat
     first = launched(watched.home).uid
     fence(watched.home)
     watched.drive(lambda: launched(watched.home).uid != first)
-    ended = EXIT_FILE.of(watched.home, first).read()
-    assert ended is not None
+    ended = known(EXIT_FILE.of(watched.home, first).read())
     assert (ended.outcome, ended.error_type) == (ExitOutcome.LEASE_LOST, "LeaseLost")
     assert watched.told == []
 

@@ -205,8 +205,7 @@ def test_what_people_are_told_of_a_cluster_that_cannot_be_asked(
     (programs / "spark-submit").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     watched.watch(launcher_of(watched), lambda: works(watched.home))
-    lease = read_lease(watched.home)
-    assert lease is not None
+    lease = known(read_lease(watched.home))
     assert lease.pid is not None
     os.kill(lease.pid, signal.SIGSTOP)
     try:

@@ -170,10 +170,8 @@ def test_drivers_stop_start_are_refused_fenced_and_killed_by_records_in_hdfs(
         request_stop(home, "a", "a test")
         assert first.wait() == 0, first.said[-4_000:]
     ended, beat = EXIT_FILE.of(home, "a").read(), HEARTBEAT_FILE.of(home).read()
-    assert ended is not None
-    assert ended.outcome is ExitOutcome.STOPPED
-    assert beat is not None
-    assert beat.uid == "a"
+    assert known(ended).outcome is ExitOutcome.STOPPED
+    assert known(beat).uid == "a"
     before = committed(stage)
     with DriverProcess.start(stage, "c", until="stopped") as third:
         third.wait_for(lambda: committed(stage) > before, "another batch")

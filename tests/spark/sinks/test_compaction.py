@@ -26,6 +26,7 @@ from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.lineages.table_changes import list_changes_after
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+from support.places import known
 from support.verbs.begun_restore import begun_restore
 
 OWNER = "clicks@0123456789abcdef"
@@ -93,8 +94,7 @@ def test_old_files_go_after_their_time_alone(spark: SparkSession, table: Streame
     compact_table(spark, planned(spark, table), WEEK_AND_MORE)
     assert files() == BATCHES + 1
     plan = planned(spark, table, NONE_KEPT)
-    assert plan.found is not None
-    assert plan.found.old_files == BATCHES
+    assert known(plan.found).old_files == BATCHES
     assert compact_table(spark, plan, NONE_KEPT).deleted == BATCHES
     assert files() == 1
     assert batches_in(spark, table) == list(range(BATCHES))
@@ -195,7 +195,6 @@ def test_a_command_that_lost_its_lease_meanwhile_does_not_try_again(
 
 def test_a_table_of_another_stream_is_left_alone(spark: SparkSession, table: StreamedTable) -> None:
     (plan,) = plan_tables(spark, [OwnedTable(table.name, table.location, "visits@0123456789abcdef")], WEEK_AND_MORE)
-    assert plan.skipped is not None
-    assert OWNER in plan.skipped
+    assert OWNER in known(plan.skipped)
     nowhere = replace(table, location=f"{table.location}_of_nobody")
     assert plan_tables(spark, [OwnedTable(nowhere.name, nowhere.location, OWNER)], WEEK_AND_MORE) == []

@@ -17,7 +17,7 @@ from sessionizer.lineage.batch_log import BatchFacts, BatchLog
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.fixtures.platform import Main
-from support.places import mounted
+from support.places import known, mounted
 from support.processes.fabricated_platform import Platform
 
 NEEDED = ("lineage.json", "spec.json", "types.json", "checkpoint.json", "home.json")
@@ -136,8 +136,7 @@ def test_an_earlier_lineage_without_a_file_of_its_batch_is_not_tried_again(
     """`BatchOutrun` is transient: it asks for another try, which would end the same."""
     platform, _ = stopped
     home = StreamHome.of(platform.home, "clicks")
-    earlier = active_lineage(home)
-    assert earlier is not None
+    earlier = known(active_lineage(home))
     commits = mounted(home.checkpoint(earlier)) / "commits"
     commits.mkdir(parents=True)
     (commits / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')

@@ -17,7 +17,7 @@ from sessionizer.state.savepoints.verification import data_files
 from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
 from support.fixtures.platform import Captured, Main
 from support.fixtures.reviewed import Reviewed
-from support.places import REPOSITORY, opened
+from support.places import REPOSITORY, known, opened
 from support.processes.fabricated_platform import Platform
 
 RELEASES = REPOSITORY / "tests" / "golden" / "releases"
@@ -159,8 +159,7 @@ def native(home: StreamHome, tmp_path: Path) -> SavepointHome:
 
 def seal(savepoint: SavepointHome) -> None:
     """Have the manifest cover the files as they are now, as if the savepoint had been made of them."""
-    manifest = read_manifest(savepoint)
-    assert manifest is not None
+    manifest = known(read_manifest(savepoint))
     write_manifest(savepoint, replace(manifest, files=tuple(data_files(savepoint))))
 
 

@@ -25,6 +25,7 @@ from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerpri
 from sessionizer.state.lineages.table_changes import NotifiedChanges, TableChange
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.fabricated_platform import Platform, beat, make_canary
 from support.verbs.begun_restore import write_operation
 
@@ -86,8 +87,7 @@ def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, review
     reviewed(lines_with("canary", platform))
     (shown,) = json.loads(platform.call("status", "--json").stdout)
     assert (shown["canary"]["verb"], shown["canary"]["terms"]["batches"]) == ("rescale", 5)
-    canary = read_canary(home, lineage)
-    assert canary is not None
+    canary = known(read_canary(home, lineage))
     write_canary(
         home, canary.decided(CanaryOutcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before")
     )

@@ -45,6 +45,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import file_accesses
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
 from support.verbs.scripted_runner import ScriptedRunner
@@ -78,8 +79,7 @@ def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform, reviewed:
     driver.join()
     assert result.exit_code == 0
     reviewed(result.stdout)
-    request = STOP_FILE.of(home, "driver-1").read()
-    assert request is not None
+    request = known(STOP_FILE.of(home, "driver-1").read())
     assert request.why == "a rest"
     again = platform.call("stop", "visits")
     assert again.exit_code == 0
@@ -193,8 +193,7 @@ def test_a_launched_driver_that_never_starts_leaves_its_exit_record(platform: Pl
     home = platform.add("visits", "name: visits\n")
     result = platform.call("run", "visits", "--uid", "launched-1")
     assert isinstance(result.exception, InvalidSpec)
-    record = EXIT_FILE.of(home, "launched-1").read()
-    assert record is not None
+    record = known(EXIT_FILE.of(home, "launched-1").read())
     assert (record.error_type, record.terminal) == ("InvalidSpec", True)
     assert [path.name for path in home.root.iterdir()] == ["control"]
 

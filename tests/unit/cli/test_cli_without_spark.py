@@ -28,6 +28,7 @@ from sessionizer.lineage.active import activate_lineage, active_lineage, make_li
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.expected.file_accesses import folder_digest
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import begun_restore, write_operation
 
@@ -253,8 +254,7 @@ def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform
     assert record.command in notes
     assert "sessionizer abandon clicks" in notes
     acquire(home, f"restore-{record.id}")
-    error = typed(platform, "restore", "--approve", DIGEST)
-    assert error is not None
+    error = known(typed(platform, "restore", "--approve", DIGEST))
     (note,) = error.__notes__
     assert f"pid {os.getpid()}" in note, "another process carries it out, so nobody resumes it"
 
@@ -328,9 +328,7 @@ def test_a_password_in_a_url_is_refused_and_not_said(platform: Platform, url: st
 def test_a_stream_that_began_while_spark_started_is_not_seeded(
     platform: Platform, archive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, where = platform.add("clicks"), ("--history", archive)
-    home.prepare()
-    home.prepare_data()
+    home, where = platform.add_prepared("clicks"), ("--history", archive)
     began: list[tuple[str, dict[str, str]]] = []
 
     def started(*_: object, **__: object) -> None:

@@ -129,9 +129,7 @@ def test_a_stop_while_a_command_asks_for_the_stream_holds_after_it(
         write_desired(where, STOPPED, by="tom", why="the machine goes")
         write_request(where, record)
 
-    home = platform.add("clicks")
-    home.prepare()
-    home.prepare_data()
+    home = platform.add_prepared("clicks")
     lineage = start_lineage(home)
     record = new_operation(home, "rescale", "0123456789abcdef", "ann", (lineage, 7))
     monkeypatch.setattr(operation_run, "write_request", stop_first)

@@ -46,7 +46,7 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.checkpoints.fabricated_checkpoints import fabricated
 from support.fixtures.reviewed import Reviewed
-from support.places import mounted
+from support.places import known, mounted
 from support.streams.stage import clicks_spec
 
 pytestmark = pytest.mark.usefixtures("no_spark")
@@ -203,8 +203,7 @@ def test_a_patch_release_is_taken_in_place_and_noted(home: StreamHome, lineage: 
     assert [(each["name"], each["verdict"]) for each in found["differences"]] == [(DELTA, "in place")]
     note_programs(home, lineage)
     assert plan(home, folder)["differences"] == []
-    noted = FINGERPRINT_FILE.of(home, lineage).require()
-    assert noted is not None
+    noted = known(FINGERPRINT_FILE.of(home, lineage).require())
     assert (noted.versions["java"], noted.configuration) == ("17.0.1", {"spark.sql.shuffle.partitions": "2"})
 
 
@@ -331,8 +330,7 @@ def test_the_plan_of_an_apply_needs_no_spark(home: StreamHome, lineage: str) -> 
 
 
 def test_a_rescale_holds_until_the_file_is_edited(home: StreamHome, lineage: str) -> None:
-    record = SPEC_FILE.of(home, lineage).require()
-    assert record is not None
+    record = known(SPEC_FILE.of(home, lineage).require())
     in_file = record.document["key_groups"]
     rescaled = LineageSpec({**record.document, "key_groups": 8}, 1, rescaled_over=in_file)
     SPEC_FILE.of(home, lineage).write(rescaled)

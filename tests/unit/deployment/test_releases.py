@@ -39,6 +39,7 @@ from sessionizer.lineage.fingerprint import (
 )
 from sessionizer.stream_spec.document.stream import AtRestart, StreamSpec
 from sessionizer.stream_spec.spec_folder import SpecFile
+from support.places import known
 from support.streams.stage import clicks_spec
 
 HERE = {RELEASE: "0.2.0", SPARK: "4.2.1", DELTA: "4.4.0"}
@@ -187,8 +188,7 @@ def test_the_next_driver_gets_the_environment_of_the_lineage_that_it_returns_to(
 ) -> None:
     assert release_for_next_start(home, environment) == ReleaseChoice()
     fail_unstarted(home, _active(home), "its code does not load")
-    chosen = release_for_next_start(home, environment).release
-    assert chosen is not None
+    chosen = known(release_for_next_start(home, environment).release)
     assert chosen.python == tmp_path / "releases" / "old" / "bin" / "python"
     assert release_to_return(home, returned, environment).release == chosen
 

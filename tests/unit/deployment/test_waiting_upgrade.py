@@ -31,6 +31,7 @@ from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.document.stream import UpgradePolicy, Upgrades
 from sessionizer.stream_spec.effect import Verdict
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 
 WINDOW = "Sun 03:00-05:00"
 INSIDE = int(datetime(2026, 11, 29, 4, tzinfo=UTC).timestamp() * 1000)
@@ -101,8 +102,7 @@ LISTED = ListApproval(digest="d1", by="olga", until=OUTSIDE + 1)
 @pytest.mark.parametrize("now", [INSIDE, OUTSIDE])
 def test_an_approved_list_opens_at_any_hour_and_asks_nobody(policy: str, now: int) -> None:
     listed = replace(waiting(SETTLED), approval=LISTED)
-    opening = decide_upgrade(now, upgrades(policy), listed)
-    assert opening is not None
+    opening = known(decide_upgrade(now, upgrades(policy), listed))
     assert (opening.until, opening.approver) == (LISTED.until, "olga, in a list")
     assert decide_upgrade(LISTED.until, upgrades(policy), listed) is None, "it is over"
     assert "olga" in what_follows(listed, upgrades(policy), now)

@@ -21,6 +21,7 @@ from sessionizer.home.control_store import record_names
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.stream_home import StreamHome
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.fabricated_platform import Platform
 
 PATIENCE_S = 120.0
@@ -185,8 +186,7 @@ def test_the_driver_answers_and_no_file_stays(platform: Platform) -> None:
 
 def test_a_driver_that_does_not_answer_is_busy_and_leaves_no_file(platform: Platform, tmp_path: Path) -> None:
     _, home = platform.add_driven("visits")
-    busy = ask_driver(home, "alice", within_s=0.05)
-    assert busy is not None
+    busy = known(ask_driver(home, "alice", within_s=0.05))
     assert "busy" in str(busy["error"])
     nowhere = {name: str(tmp_path / name) for name in ("sessions", "late_events")}
     assert "no driver" not in str(find_key("visits", "alice", nowhere, busy, within_s=60)["says"])

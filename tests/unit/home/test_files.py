@@ -57,9 +57,7 @@ def test_the_launcher_names_it(environment: dict[str, str], path: Path | None) -
     assert (log.path if log else None) == path
 
 
-def test_a_new_driver_prunes_old_logs_but_not_its_own(tmp_path: Path) -> None:
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
+def test_a_new_driver_prunes_old_logs_but_not_its_own(home: StreamHome) -> None:
     _old_log(home, "mine", 1)
     for age in range(LOGS_KEPT + 3):
         _old_log(home, f"other{age:02d}", 100 + age)

@@ -149,7 +149,6 @@ def test_the_first_line_says_what_failed_below_the_writing_of_a_batch(said: str,
     assert repeated.startswith(f"Captured: {NOT_READ}\nCaused by"), "a line that comes first is not repeated"
 
 
-WORDS = "java.lang.OutOfMemoryError: Java heap space"
 SHUT_DOWN = "Job 7 cancelled because SparkContext was shut down"
 FELL_OVER = 'Cannot invoke "DAGScheduler.cleanupQueryJobs(long)" because "SparkContext.dagScheduler()" is null'
 

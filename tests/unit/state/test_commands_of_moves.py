@@ -95,9 +95,7 @@ def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) 
     golden("plans/rescale.txt", "\n".join("\n".join((f"# {name}", *lines, "")) for name, lines in told.items()))
 
 
-def test_a_release_that_the_new_lineage_would_take_is_named_and_approved(tmp_path: Path) -> None:
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
+def test_a_release_that_the_new_lineage_would_take_is_named_and_approved(home: StreamHome) -> None:
 
     def planned() -> Plan[RescalePlan]:
         return Rescale(key_groups=32, releases=other_release(home)).plan("clicks", COMMITTED, 16)

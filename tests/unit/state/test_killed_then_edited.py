@@ -36,6 +36,7 @@ from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.commands.steps import Activate, WriteSpec
 from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from support.places import known
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import DIGEST, Killed, ScriptedRunner, lose_lease, plans
 
@@ -159,8 +160,7 @@ def test_the_outcome_that_is_told_is_the_true_one(home: StreamHome, case: str, s
 def test_nobody_is_told_to_give_up_what_can_only_be_completed(home: StreamHome, case: str, step: int) -> None:
     """The command dies in a step after the decisive one, such as in the rows of finished sessions."""
     record = Scene.set_up(home, case, step, is_noted=False).kill()
-    told = find_unfinished_operation("clicks", record, read_driver(home, epoch_ms()), epoch_ms())
-    assert told is not None
+    told = known(find_unfinished_operation("clicks", record, read_driver(home, epoch_ms()), epoch_ms()))
     assert record.pending_error().step == OperationStage.ACTIVATED
     assert abandon_command("clicks") not in told.go_on
     assert abandon_command("clicks") not in " ".join(stays_stopped(record))

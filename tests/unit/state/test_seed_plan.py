@@ -15,6 +15,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.state.commands.registry import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
 from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures, HistoryPlace, SeedPlan
 from sessionizer.state.commands.steps import Activate, PointOfNoReturn, Stop
+from support.places import known
 from support.verbs.begun_restore import begun_restore, write_operation
 from support.verbs.scripted_runner import Do, ScriptedRunner
 
@@ -137,8 +138,7 @@ def test_the_night_between_two_tries_is_no_work_of_a_step(home: StreamHome, fail
     runner = ScriptedRunner(home=home, work=work, steps=steps, look=fail if fails_at is None else lambda: None)
     with pytest.raises(SourceUnreachable):
         carry_out(home, record, "tests", 1, runner)
-    pending = pending_operation(home)
-    assert pending is not None
+    pending = known(pending_operation(home))
     write_operation(home, replace(pending, step_at=pending.step_at - night_ms, begun_at=pending.begun_at - night_ms))
     fails_at = Activate()
     done = carry_out(home, pending, "tests", 1, ScriptedRunner(home=home, work=work, steps=steps))

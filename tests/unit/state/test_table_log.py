@@ -173,9 +173,7 @@ def test_a_log_that_was_cut_is_read_from_where_it_begins(table: Path) -> None:
     assert (version, [change.version for change in changes]) == (3, [2, 3])
 
 
-def test_each_change_is_told_once_over_drivers_and_the_newest_are_kept(tmp_path: Path) -> None:
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
+def test_each_change_is_told_once_over_drivers_and_the_newest_are_kept(tmp_path: Path, home: StreamHome) -> None:
     lineage, table, said = start_lineage(home), tmp_path / "sessions", list[str]()
     append(table)
 

@@ -24,6 +24,7 @@ from sessionizer_airflow.launching.yarn import (
     web_addresses,
 )
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.hadoop import write_settings
 from support.processes.ports import free_addresses, served
 
@@ -215,8 +216,7 @@ def test_a_driver_without_our_home_is_known_by_its_exit_code(code: int, cause: C
     told = f"User application exited with status {code}"
     assert seen(application("FINISHED", "FAILED", diagnostics=told)).cause == cause
     printed = STATUS.format(phase="Failed", state="terminated") + f"\t\t exit code: {code}\n"
-    found = kubernetes_manager.parse_pod_status(printed)
-    assert found is not None
+    found = known(kubernetes_manager.parse_pod_status(printed))
     assert found.cause == cause
 
 
@@ -240,8 +240,7 @@ def test_phases_of_a_pod(phase: str, alive: bool) -> None:
 
 
 def test_pod_that_is_not_there(reviewed: Reviewed) -> None:
-    found = kubernetes_manager.parse_pod_status("Submitting a request.\nApplication not found.\n")
-    assert found is not None
+    found = known(kubernetes_manager.parse_pod_status("Submitting a request.\nApplication not found.\n"))
     assert not found.alive
     reviewed(found.said)
 

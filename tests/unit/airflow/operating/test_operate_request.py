@@ -27,6 +27,7 @@ from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_field
 from sessionizer_airflow.operating.results import RUN_AGAIN, operation_of
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.places import known
 from support.verbs.asked_restore import OPERATION, PLAN, RESTORE, context, operation
 from support.verbs.begun_restore import write_operation
 
@@ -159,8 +160,7 @@ def test_the_days_are_those_of_the_restore_that_was_approved() -> None:
         operation("3", "a", None, 3),
         operation("4", "b", Ending.DONE, 4),
     ]
-    found = operation_of(records, approved)
-    assert found is not None
+    found = known(operation_of(records, approved))
     assert found.id == "2"
     assert operation_of([], approved) is None
 

@@ -46,6 +46,7 @@ from sessionizer_airflow.operating.results import SHOWN, find_abandoner, join_la
 from sessionizer_airflow.project import OPERATE, Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.fabricated_platform import make_canary
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RUN, context, operation
@@ -139,8 +140,7 @@ def test_the_note_tells_a_mark_from_work_by_what_the_task_returned(
         insert(XComModel), [kept | of_run, kept | of_run | {"task_id": "carry_out", "key": "skipmixin_key"}]
     )
     note_run(run, succeeded=True)
-    assert run.note is not None
-    assert run.note.startswith(f"{WISH} → {result}")
+    assert known(run.note).startswith(f"{WISH} → {result}")
 
 
 def state_of(task: str) -> dict[str, Any]:
@@ -203,8 +203,7 @@ def test_a_canary_is_promoted_by_the_user_of_the_run(unlabelled: Project) -> Non
     lineage = make_canary(home)
     asked = context_of_direct_tasks("promote")
     PromoteLineage(task_id="promote", project=unlabelled).execute(asked)
-    canary = read_canary(home, lineage)
-    assert canary is not None
+    canary = known(read_canary(home, lineage))
     assert (canary.outcome, canary.by, canary.is_settled) == (CanaryOutcome.PROMOTED, "olga (Airflow)", True)
     assert asked[SHOWN] == "done"
 

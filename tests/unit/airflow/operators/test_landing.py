@@ -24,7 +24,7 @@ from sessionizer_airflow.assets import ANNOUNCED, Announcement, SessionsLanded, 
 from sessionizer_airflow.errors import WIDTH, PersonNeeded, SupervisionEnded, fit_lines, say_what_to_do
 from sessionizer_airflow.metrics import COUNTERS, count, gauges, labels, send_gauges
 from support.fixtures.reviewed import Reviewed
-from support.places import REPOSITORY
+from support.places import REPOSITORY, known
 
 START = 1_800_000_000_000
 
@@ -36,22 +36,19 @@ def beat(version: int | None, rows: int | None, uid: str = "one") -> Heartbeat:
 
 
 def test_first_sessions() -> None:
-    found = find_landing(beat(3, 10), None)
-    assert found is not None
+    found = known(find_landing(beat(3, 10), None))
     assert found[0] == {"delta_version": 3, "rows": 10, "watermark_ms": 77}
 
 
 def test_only_what_came_since() -> None:
-    found = find_landing(beat(9, 25), Announcement(uid="one", version=3, rows=10))
-    assert found is not None
+    found = known(find_landing(beat(9, 25), Announcement(uid="one", version=3, rows=10)))
     payload, announcement = found
     assert payload["rows"] == 15
     assert find_landing(beat(9, 25), announcement) is None
 
 
 def test_new_driver_counts_from_nothing() -> None:
-    found = find_landing(beat(10, 4, uid="two"), Announcement(uid="one", version=9, rows=25))
-    assert found is not None
+    found = known(find_landing(beat(10, 4, uid="two"), Announcement(uid="one", version=9, rows=25)))
     assert found[0]["rows"] == 4
 
 

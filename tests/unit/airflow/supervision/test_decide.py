@@ -43,6 +43,7 @@ from sessionizer_airflow.supervision.failures import (
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import alert_on_failure
 from support.expected.driver_statuses import UID, driver_status
+from support.places import known
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
@@ -229,8 +230,7 @@ def test_budget_ends() -> None:
 def test_long_life_refills_the_budget() -> None:
     old = SupervisionRecord(failures=5, counted_uid="another")
     for lived, count in ((POLICY.healthy_after_ms, 1), (POLICY.healthy_after_ms - 1, 6)):
-        failure = failure_of(driver(State.VANISHED, lived=lived))
-        assert failure is not None
+        failure = known(failure_of(driver(State.VANISHED, lived=lived)))
         assert add_failure(old, failure, POLICY, NOW).failures == count
 
 
@@ -397,8 +397,7 @@ def fail(
     unstarted: UnstartedLineage | None = NEW,
     policy: SupervisionPolicy = POLICY,
 ) -> SupervisionRecord:
-    failure = failure_of(driver, unstarted)
-    assert failure is not None
+    failure = known(failure_of(driver, unstarted))
     return add_failure(record, failure, policy, NOW)
 
 
@@ -475,11 +474,9 @@ def test_once_the_canary_has_failed_the_next_driver_starts_at_once() -> None:
 
 def test_users_are_told_of_the_rollback_and_of_what_is_missing() -> None:
     driver = ended("broken_code")
-    failure = failure_of(driver, NEW)
-    assert failure is not None
+    failure = known(failure_of(driver, NEW))
     record = add_failure(SupervisionRecord(), failure, POLICY, NOW)
-    alert = alert_on_failure("clicks", failure, record, POLICY, driver, "install 0.1.0")
-    assert alert is not None
+    alert = known(alert_on_failure("clicks", failure, record, POLICY, driver, "install 0.1.0"))
     assert alert.kind is AlertKind.ROLLED_BACK
     assert "lineage new" in alert.reason
     assert "lineage old" in alert.reason

@@ -41,6 +41,7 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import HealthWatch, examine_health
 from support.expected.driver_statuses import judged_stream
 from support.fixtures.reviewed import Reviewed
+from support.places import known
 from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import write_operation
 
@@ -114,8 +115,7 @@ def test_old_events_are_told_as_the_page_tells_them(home: StreamHome, monkeypatc
     assert [(each.rule, each.word, each.remedy) for each in found.findings] == [(Rule.OLD_EVENTS, "warning", "")]
     assert HealthWatch(home).look(found)[1] is None
     busy = judged(beat(lag=90 * MINUTE), samples=tuple(replace(each, batch_ms=59_000) for each in rest()))
-    alert = HealthWatch(home).look(busy)[1]
-    assert alert is not None
+    alert = known(HealthWatch(home).look(busy)[1])
     assert busy.alarm is not None
     assert (alert.kind, alert.reason, alert.what_to_do) == ("lagging", busy.alarm.what, busy.alarm.remedy)
 
@@ -185,8 +185,7 @@ def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: p
     watch.look(judged(beat()))
     monkeypatch.setattr(watching, "epoch_ms", lambda: NOW + 20 * MINUTE)
     stale = judged(beat(), NOW + 20 * MINUTE)
-    alert = watch.look(stale)[1]
-    assert alert is not None
+    alert = known(watch.look(stale)[1])
     assert alert.kind is AlertKind.STALE
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
     assert watch.look(stale)[1] is None

@@ -90,10 +90,8 @@ def test_a_start_after_a_long_rollback_has_all_of_its_time(tmp_path: Path, monke
 
 
 @pytest.fixture
-def home_of_canary(tmp_path: Path) -> StreamHome:
+def home_of_canary(home: StreamHome) -> StreamHome:
     """A stream whose second lineage failed its canary."""
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
     first = start_lineage(home, spec=LineageSpec({}))
     second = make_lineage(home, LineageSpec({}))
     begin_canary(home, second, "rescale", first, CanaryTerms(goes_back=True))

@@ -56,7 +56,7 @@ from support.checkpoints.fabricated_checkpoints import (
     read_elsewhere,
 )
 from support.fixtures.reviewed import Reviewed
-from support.places import opened
+from support.places import known, opened
 from support.verbs.begun_restore import begun_restore, write_operation
 
 DAY = 86_400_000
@@ -64,9 +64,7 @@ MANY_DAYS = 100 * DAY
 
 
 @pytest.fixture
-def stream(tmp_path: Path) -> StreamHome:
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
+def stream(home: StreamHome) -> StreamHome:
     return home
 
 
@@ -141,8 +139,7 @@ def flip(file: DataPath) -> None:
 
 def wrong_with(home: SavepointHome) -> list[tuple[str, Damage]]:
     manifest, found = read_manifest(home), digest_files(home)
-    assert manifest is not None
-    return [(each.path, each.damage) for each in found.findings(manifest.files)]
+    return [(each.path, each.damage) for each in found.findings(known(manifest).files)]
 
 
 @pytest.mark.parametrize("left", [b"", b"x", b"crc\0\0\0\2\0", b"crc\0\0\0\2\0\1", b"crc\0\0\0\2\0\0\0\0\0"])
