@@ -129,7 +129,7 @@ def class_archive(jars: Path) -> Path:
     ``make`` makes it once, from a short stream's life. It spares each driver to read, check and link some twenty
     thousand classes (docs/develop/tuning.md). The JVM ignores an archive that does not fit its class path.
     """
-    return jars.with_suffix(".jsa")
+    return Path(f"{jars}.jsa")  # with_suffix would take the last digit of jars-4.1.1 for one
 
 
 def jvm_options(jars: Path) -> str:

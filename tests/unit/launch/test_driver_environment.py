@@ -143,7 +143,7 @@ def test_a_jvm_has_our_logging_no_locale_of_the_machine_and_does_not_live_on_wit
 
 
 def test_an_archive_of_classes_is_named_only_where_there_is_one(tmp_path: Path) -> None:
-    jars = tmp_path / "with a space" / "spark"
+    jars = tmp_path / "with a space" / "spark-4.1.1"
     jars.mkdir(parents=True)
     assert "SharedArchiveFile" not in jvm_options(jars)
     class_archive(jars).touch()
