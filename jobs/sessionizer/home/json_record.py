@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, cast
 
 from annotated_types import Interval
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.roots import ControlPath, DataPath, uri_of
+from sessionizer.home.roots import DataPath, uri_of
 
 FORMAT: Final = "format"
 WRITER: Final = "writer"
@@ -41,23 +41,6 @@ def json_digest(content: Mapping[str, object]) -> str:
 def typed_digest(decided: Mapping[str, object]) -> str:
     """Return the text that a user types to approve ``decided``: 16 hex digits of its digest. None matches by chance."""
     return json_digest(decided)[:16]
-
-
-Value = TypeVar("Value")
-
-
-def content_of(path: ControlPath, content: Mapping[str, object], field: str, kind: type[Value]) -> Mapping[str, Value]:
-    """Return the object ``field`` of ``content``, {} without content. Raises DamagedFile unless all are ``kind``."""
-    if not content:
-        return {}
-    require_known_format(path, content)
-    found = content.get(field)
-    if not isinstance(found, dict):
-        raise DamagedFile(path, f"it lacks {field}")
-    odd = next((name for name, value in found.items() if type(value) is not kind), None)
-    if odd is not None:
-        raise DamagedFile(path, f"{field}.{odd} is {found[odd]!r}")
-    return found
 
 
 def unknown_format(content: Mapping[str, object], newest: int = UNSTAMPED) -> str | None:

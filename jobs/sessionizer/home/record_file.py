@@ -114,8 +114,9 @@ def format_json(value: Mapping[str, object]) -> bytes:
 
 
 def read_json(path: ControlPath) -> JsonObject | None:
-    """Return the object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
-    return examine_json(path).value
+    """Return the object in ``path``, None if it is absent or damaged. Raises UnreadablePath, ControlUnreachable."""
+    found = examine_json(path)
+    return None if isinstance(found.error, DamagedFile) else found.require()
 
 
 @contextmanager

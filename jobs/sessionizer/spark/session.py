@@ -170,8 +170,13 @@ def spark_session(
     # PySpark's own log of the errors it raises is JSON with the JVM's whole stack
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
+    set_log_level(spark)
     return spark
+
+
+def set_log_level(spark: SparkSession) -> None:
+    """Set the level of the JVM's log to the one that the user chose."""
+    spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
 
 
 @cache

@@ -19,7 +19,7 @@ from sessionizer.checkpoint.log_entries import list_begun_batches
 from sessionizer.cli.app import app
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import InvalidSpec, SourceFilesGone, SourceUnreachable
-from sessionizer.home.stream_home import LineageHome
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.ingest.punctuation import TimeoutTable
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.stream_spec.document.source import FilesSource
@@ -27,7 +27,7 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, table_rows
 from support.faults.bad_clicks import line
-from support.places import known
+from support.places import known, opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import ClickFiles, write_click_files
@@ -232,16 +232,19 @@ def set_timeouts(home: Path, timeouts_ms: dict[str, int]) -> None:
 def said(home: Path) -> dict[str, int]:
     """What all punctuations together say: the last one holds."""
     told: dict[str, int] = {}
-    for file in sorted((home / "lineage" / "punctuations").glob("*.json"), key=lambda file: file.stat().st_mtime_ns):
+    folder = opened(StreamHome.of(home, "clicks").punctuations("L1"))
+    for file in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns):
         told |= {change["client"]: change["timeout_ms"] for change in json.loads(file.read_text())["timeouts"]}
     return told
 
 
 def table(spark: SparkSession, home: Path, **rules: Any) -> TimeoutTable | None:
-    (home / "lineage" / "punctuations").mkdir(parents=True, exist_ok=True)
+    stream = StreamHome.of(home, "clicks")
+    for folder in (opened(stream.punctuations("L1")), opened(stream.lineage("L1").records)):
+        folder.mkdir(parents=True, exist_ok=True)
     written = clicks_spec(gap_timeout="10 seconds", client_timeouts={"acme": "30 seconds"}, **rules)
     spec = StreamSpec.model_validate({**written, "name": "clicks"})
-    return TimeoutTable.of(spark, spec, home, LineageHome(home / "lineage", home / "lineage"))
+    return TimeoutTable.of(spark, spec, stream, "L1")
 
 
 def announcer(spark: SparkSession, home: Path) -> TimeoutTable:

@@ -23,7 +23,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, list_names, remove_tree
 from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
-from sessionizer.spark.ingest.punctuation import change_timeouts, read_announced_timeouts
+from sessionizer.spark.ingest.punctuation import ANNOUNCED_FILE, AnnouncedTimeouts, change_timeouts
 from sessionizer.spark.state.commands import runner
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.saved_state import make_savepoint
@@ -184,8 +184,8 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     catch_up(restored.spark, restored.stage)
     restored.save("with_timeouts")
     lineage = str(restored.restore().lineage_to)
-    # else a client that the table of timeouts has lost meanwhile would keep its own for ever
-    assert read_announced_timeouts(home.lineage(lineage).announced_timeouts) == {"web": 60_000, "shop": 5_000}
+    # a client that left the table of timeouts meanwhile would otherwise keep its old one
+    assert ANNOUNCED_FILE.of(home, lineage).require() == AnnouncedTimeouts({"web": 60_000, "shop": 5_000})
 
 
 def test_a_savepoint_that_a_restore_overtook_is_not_completed(restored: Restored) -> None:

@@ -24,6 +24,7 @@ from sessionizer.spark.ingest.guard import remember_types, require_readable_stat
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import require_same_columns, require_source
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.session import set_log_level
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
 from support.expected.checkpoint_log import CheckpointLog
@@ -84,6 +85,7 @@ def begin_batch(spark: SparkSession, stage: Stage) -> None:
         with contextlib.suppress(StreamingQueryException):
             run.start(until_caught_up=True).awaitTermination()
     finally:
+        set_log_level(spark)
         lease.release()
 
 

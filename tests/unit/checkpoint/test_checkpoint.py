@@ -129,6 +129,7 @@ def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path
     (checkpoint / "commits").mkdir()
     (checkpoint / "commits" / "3").touch()
     successor = PunctuationRemoval(folder, checkpoint, pytest.fail, keep=0)
+    successor.remove(None)
     assert left() == [10, 11, 12]
     successor.remove(4)
     assert left() == [12]
@@ -144,6 +145,7 @@ def test_punctuations_of_batches_that_are_kept_stay(tmp_path: Path) -> None:
     for batch in (2, 3):
         (checkpoint / "commits" / str(batch)).touch()
     successor = PunctuationRemoval(folder, checkpoint, pytest.fail, keep=1)
+    successor.remove(None)
     assert left() == [*range(4, 13)], "those of the oldest batch that is kept are needed by no replay"
     successor.remove(4)
     assert left() == [10, 11, 12]

@@ -55,7 +55,8 @@ from sessionizer.lineage.excluded_ranges import (
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec, note_source_ids
 from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles
-from sessionizer.spark.ingest.punctuation import TimeoutTable, read_announced_timeouts
+from sessionizer.spark.ingest.kafka_values.registry import SCHEMA_IDS_FILE, SchemaIds, asked_ids
+from sessionizer.spark.ingest.punctuation import ANNOUNCED_FILE, AnnouncedTimeouts, TimeoutTable
 from sessionizer.state.lineages.table_changes import NotifiedChanges
 from support.faults.damaged_files import field_damages
 from support.places import REPOSITORY
@@ -88,6 +89,7 @@ def written_by_all(home: StreamHome) -> str:
     note_source_ids(home, lineage, {"clicks": "a"})
     EXCLUDED_RANGES_FILE.of(home, lineage).write(EXCLUDED)
     NotifiedChanges(of_lineage.table_changes).note({"/lake/sessions": 3}, [])
+    SCHEMA_IDS_FILE.of(home, lineage).write(SchemaIds((3, 20)))
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')
     assert timeouts(announced, home.punctuations(lineage)).announce_changes() == {"bob": 1_000}
@@ -95,7 +97,8 @@ def written_by_all(home: StreamHome) -> str:
 
 
 def timeouts(file: ControlPath, punctuations: DataPath) -> TimeoutTable:
-    table: Any = TimeoutTable(None, None, 1_000, {}, file, punctuations)  # type: ignore[arg-type]
+    announced = RecordFile(file, AnnouncedTimeouts)
+    table: Any = TimeoutTable(None, None, 1_000, {}, announced, punctuations)  # type: ignore[arg-type]
     return table  # type: ignore[no-any-return]
 
 
@@ -116,7 +119,7 @@ def rewritten(path: ControlPath, **changes: object) -> dict[str, Any]:
 def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
     lineage = written_by_all(home)
     files = own_files(home, lineage)
-    assert len(files) == 27
+    assert len(files) == 28
     for path in files:
         content = json.loads(path.read_text())
         assert content["format"] >= 1, path
@@ -157,10 +160,11 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
         "types.json",
         "open_sessions.json",
         "unreadable_files.json",
+        "schema_ids.json",
         "excluded_ranges.json",
+        "announced_timeouts.json",
     ):
         rewritten(of_lineage / name, format=9)
-    rewritten(of_lineage / "announced_timeouts.json", format=9)
     rewritten(home.control / "lineage.json", format=9)
     readers = (
         lambda: read_lineage(home),
@@ -169,8 +173,9 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
         lambda: TYPES_FILE.of(home, lineage).require(),
         lambda: OpenSessions(of_lineage / "open_sessions.json"),
         lambda: UnreadableFiles.of(home, lineage).uris(),
+        lambda: asked_ids(SCHEMA_IDS_FILE.of(home, lineage)),
         lambda: read_excluded_ranges(home, lineage),
-        lambda: read_announced_timeouts(of_lineage / "announced_timeouts.json"),
+        lambda: ANNOUNCED_FILE.of(home, lineage).require(),
     )
     for read in readers:
         with pytest.raises(DamagedFile, match="it has format 9"):
@@ -185,6 +190,7 @@ def test_an_odd_field_of_a_record_is_named_or_does_no_harm(home: StreamHome) -> 
     readers: dict[str, Callable[[ControlPath], object]] = {
         "open_sessions.json": lambda file: figures_of(OpenSessions(file)),
         "unreadable_files.json": lambda _: UnreadableFiles.of(home, lineage).uris(),
+        "schema_ids.json": lambda _: asked_ids(SCHEMA_IDS_FILE.of(home, lineage)),
         "excluded_ranges.json": lambda _: read_excluded_ranges(home, lineage),
         "announced_timeouts.json": lambda file: timeouts(file, home.punctuations(lineage)).announce_changes(),
         "table_changes.json": lambda file: NotifiedChanges(file).looked("/lake/sessions"),
@@ -228,16 +234,17 @@ def test_files_of_the_first_releases_are_read(home: StreamHome) -> None:
 
 def test_a_client_may_have_any_name(tmp_path: Path) -> None:
     file = tmp_path / "announced_timeouts.json"
-    assert read_announced_timeouts(file) == {}
+    assert RecordFile(file, AnnouncedTimeouts).require() is None
     file.write_text(json.dumps({"format": 1, "writer": "1@a", "timeouts": {"writer": 7}}))
-    assert read_announced_timeouts(file) == {"writer": 7}
+    assert RecordFile(file, AnnouncedTimeouts).require() == AnnouncedTimeouts({"writer": 7})
 
 
-def test_a_stamped_file_without_its_content_is_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ['{"format": 1, "writer": "1@a"}', "", "[]"])
+def test_a_file_without_its_content_is_damaged(tmp_path: Path, content: str) -> None:
     file = tmp_path / "announced_timeouts.json"
-    file.write_text(json.dumps({"format": 1, "writer": "1@a"}))
-    with pytest.raises(DamagedFile, match="it lacks timeouts"):
-        read_announced_timeouts(file)
+    file.write_text(content)
+    with pytest.raises(DamagedFile):
+        RecordFile(file, AnnouncedTimeouts).require()
 
 
 def everything_read(home: StreamHome, lineage: str) -> list[object]:
@@ -258,8 +265,9 @@ def everything_read(home: StreamHome, lineage: str) -> list[object]:
         TYPES_FILE.of(home, lineage).require(),
         (sessions.total, sessions.latest_due_ms),
         UnreadableFiles.of(home, lineage).uris(),
+        asked_ids(SCHEMA_IDS_FILE.of(home, lineage)),
         read_excluded_ranges(home, lineage),
-        read_announced_timeouts(of_lineage / "announced_timeouts.json"),
+        ANNOUNCED_FILE.of(home, lineage).require(),
     ]
 
 

@@ -4,12 +4,16 @@ import errno
 import json
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 
 from sessionizer.control.history.files import (
     KEPT_MS,
+    MARKS_READ,
     WRITTEN_EVERY_MS,
     History,
     HistoryWriter,
@@ -30,8 +34,10 @@ from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR
 from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import UnfitValue
+from sessionizer.home.record_file import content_to_store
 from sessionizer.home.stream_home import StreamHome
-from support.places import mounted
+from sessionizer.spark.history import report
+from support.places import mounted, opened
 
 START = 1_790_000_000_000 // HOUR * HOUR
 NAME = "2026-09-21T14"
@@ -326,3 +332,20 @@ def test_a_credential_is_hidden_before_the_line_is_cut(log: Path) -> None:
 def test_of_a_line_whose_beginning_was_not_read_nothing_is_shown(log: Path) -> None:
     log.write_text("password=" + "hunter2" * READ_BYTES + "\nlast\n")
     assert tail(log) == ["last"]
+
+
+def test_the_table_of_the_history_gets_more_marks_than_a_page_shows(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later run reads the same hours."""
+    opened(home.history).mkdir(parents=True)
+    for number in range(MARKS_READ + 1):
+        mark = Mark(kind=MarkKind.CRASH, at=HOUR + number)
+        opened(home.history / f"mark.{mark.at}-0.json").write_text(json.dumps(content_to_store(mark)))
+    written = list[pa.Table]()
+    monkeypatch.setattr(report, "ensure_table", lambda *_: None)
+    monkeypatch.setattr(report, "last_version", lambda *_: -1)
+    monkeypatch.setattr(report, "write_once", lambda table, *_: written.append(table))
+    spark: Any = SimpleNamespace(createDataFrame=lambda table: table)
+    assert report.append_history(spark, home, "nowhere", 3 * HOUR) == MARKS_READ + 1
+    assert written[0].num_rows == MARKS_READ + 1

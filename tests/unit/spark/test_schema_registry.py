@@ -19,15 +19,17 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS_FILE
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
+from sessionizer.home.record_file import RecordFile
 from sessionizer.spark.ingest.kafka_values.records import parse_message
 from sessionizer.spark.ingest.kafka_values.registry import (
     MOST_ASKED,
-    RegisteredSchema,
     RegistryClient,
     SchemaIds,
+    asked_ids,
     find_writers,
     indexes_in_header,
     message_indexes,
+    note_unknown_id,
 )
 from sessionizer.stream_spec.document.source import KafkaSource, Registry, ValueSchema
 from sessionizer.stream_spec.schema_columns import protobuf_columns
@@ -63,9 +65,9 @@ def source(encoding: str = "avro", message: str | None = None) -> KafkaSource:
 
 def test_versions_ids_and_what_is_not_there(server: SchemaRegistry) -> None:
     found = client(server)
-    assert list(found.schemas()) == [RegisteredSchema(11, '"one"'), RegisteredSchema(12, '"two"')]
-    assert found.version(2).id == 12
-    assert found.schema(20) == RegisteredSchema(20, '"three"')
+    assert list(found.schemas()) == [(11, '"one"'), (12, '"two"')]
+    assert found.version(2) == (12, '"two"')
+    assert found.schema(20) == '"three"'
     assert found.schema(99) is None
     assert all(path.endswith("?format=resolved") for path in server.asked)
     with pytest.raises(InvalidSpec) as caught:
@@ -78,7 +80,7 @@ def test_versions_ids_and_what_is_not_there(server: SchemaRegistry) -> None:
 
 def test_a_login_is_sent_and_one_that_is_refused_is_an_error_of_the_spec(server: SchemaRegistry) -> None:
     server.login = "ada:secret"
-    assert client(server, "ada:secret").version(1).id == 11
+    assert client(server, "ada:secret").version(1)[0] == 11
     with pytest.raises(InvalidSpec) as caught:
         client(server, "ada:wrong").version(1)
     assert caught.value.field == "source.registry.credentials_from_environment"
@@ -100,7 +102,7 @@ def test_a_registry_that_is_down_may_be_up_later(server: SchemaRegistry) -> None
         down = other.url
     with pytest.raises(SourceUnreachable):
         client(server, url=down).version(1)
-    assert client(server).version(1).id == 11
+    assert client(server).version(1)[0] == 11
 
 
 def answer(body: bytes, head: str = "HTTP/1.1 200 OK", *more: str, length: int | None = None) -> bytes:
@@ -207,13 +209,13 @@ def test_the_place_of_a_message_as_confluents_header_has_it(path: tuple[int, ...
 
 
 def test_an_id_is_remembered_once(tmp_path: Path) -> None:
-    ids = SchemaIds(tmp_path / "schema_ids.json")
-    assert ids.asked() == frozenset()
+    ids = RecordFile(tmp_path / "schema_ids.json", SchemaIds)
+    assert asked_ids(ids) == frozenset()
     unknown = RuntimeError("Job aborted: [USER_RAISED_EXCEPTION] [UNKNOWN_SCHEMA_ID 99] SQLSTATE: P0001")
-    assert ids.meet(RuntimeError("another")) is None
-    assert "99" in str(ids.meet(unknown))
-    assert ids.meet(unknown) is None
-    assert ids.asked() == {99}
+    assert note_unknown_id(ids, RuntimeError("another")) is None
+    assert "99" in str(note_unknown_id(ids, unknown))
+    assert note_unknown_id(ids, unknown) is None
+    assert asked_ids(ids) == {99}
 
 
 ONE, MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED

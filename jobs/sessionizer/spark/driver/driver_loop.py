@@ -52,7 +52,7 @@ from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.guard import remember_types, require_readable_state
 from sessionizer.spark.ingest.source import SourceMemory, check_reachable
 from sessionizer.spark.ingest.topics import require_same_columns, require_source
-from sessionizer.spark.session import driver_metrics, jvm_version, spark_session
+from sessionizer.spark.session import driver_metrics, jvm_version, set_log_level, spark_session
 from sessionizer.spark.sinks.examine import TableCheck, examine, require_continuity
 from sessionizer.spark.sinks.tables import delete_open_sessions, have_tables
 from sessionizer.spark.state.commands.restores import RollbackRunner
@@ -264,6 +264,7 @@ class DriverLoop:
             time.sleep(self._watch.poll_s)
         if self._gate.refused:
             self._say(REFUSED_BATCH)
+            set_log_level(self._prepared.spark)  # what goes wrong from now on is told again
         if (error := query.exception()) is not None and not self._gate.refused:
             self._lease_watch.look()
             raise error

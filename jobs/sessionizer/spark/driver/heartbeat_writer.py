@@ -71,13 +71,12 @@ class HeartbeatWriter:
         self.reports = 0
         """Number of batches and idle triggers that Spark has reported."""
         self.history = HistoryWriter(home)
-        self._written: Sample | None = None
-        """The batch that was written and whose commit Spark has not reported yet."""
+        self._written: dict[int, tuple[Sample, tuple[GroupTime, ...]]] = {}
+        """Batches that were written and whose commit Spark has not reported yet: while a beat waits, there are more."""
         self._ended_at: int | None = None
         """End of the last batch (epoch ms)."""
         self.positions: tuple[PartitionPosition, ...] = ()
         """Positions in the partitions of a Kafka source after the last batch."""
-        self._times: tuple[GroupTime, ...] = ()
         self._straggler: Straggler | None = None
 
     def take_events_at(self) -> int | None:
@@ -92,10 +91,12 @@ class HeartbeatWriter:
         A source whose rows are all refused or late has data without end, and batches may run without a pause. So a
         running batch is assumed to be like the one before, for as long as that one took.
         """
+        beat = self.beat
         if not status["isTriggerActive"]:
             return not (status["isDataAvailable"] and self.brought_events)
-        at, took_ms = self.beat.batch_at, self.beat.batch_ms
-        return not self.brought_events and at is not None and took_ms is not None and now - at <= took_ms
+        if self.brought_events or beat.batch_at is None or beat.batch_ms is None:
+            return False
+        return now - beat.batch_at <= beat.batch_ms
 
     def update(self, **changes: Any) -> None:
         """Beat with these fields changed, unless the lease is lost, because the beat is the successor's then."""
@@ -123,12 +124,11 @@ class HeartbeatWriter:
         self.update(phase=phase, **self._progress.fields)
         self.history.flush(epoch_ms(), unless_recent=True)  # a long batch must not keep the hour before unwritten
 
-    def note_written(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
+    def note_written(self, batch_id: int, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add the rows that a batch wrote. The next beat reports them."""
         (heaviest, held), load = open_sessions.heaviest, open_sessions.load
-        self._times = group_times(counts, open_sessions.loads)
         key, _, key_events = load.heaviest[0] if load.heaviest else (None, None, None)
-        self._written = Sample(
+        written = Sample(
             at=0,
             phases={"evaluate": counts.evaluated_ms, "write": counts.written_ms},
             open=open_sessions.total,
@@ -145,6 +145,7 @@ class HeartbeatWriter:
         )
         with self._lock:
             beat, version = self.beat, counts.versions.get(rows.SESSIONS)
+            self._written[batch_id] = written, group_times(counts, open_sessions.loads)
             self.brought_events = bool(counts.admitted)
             if self.brought_events:
                 self._events_at = monotonic_ms()
@@ -169,7 +170,9 @@ class HeartbeatWriter:
         told, behind = progress.eventTime.get("watermark"), (source.metrics or {}).get("maxOffsetsBehindLatest")
         watermark = None if told is None else int(datetime.fromisoformat(told).timestamp() * 1000) or None
         state = progress.stateOperators[0]
-        times, self._times = self._times, ()
+        with self._lock:
+            written, times = self._written.pop(progress.batchId, (Sample(at=0), ()))
+            self._written = {batch: kept for batch, kept in self._written.items() if batch > progress.batchId}
         self.positions = positions(source.endOffset, source.latestOffset)
         slow = slow_group(times, progress.batchDuration, now) or partition_behind(count_unread(self.positions), now)
         self._straggler = follow(self._straggler, slow, times)
@@ -188,11 +191,10 @@ class HeartbeatWriter:
             straggler=self._straggler if self._straggler and self._straggler.is_named else None,
             **NOTHING_UNDER_WAY,
         )
-        self._add_sample(self.beat, progress.durationMs)
+        self._add_sample(written, self.beat, progress.durationMs)
 
-    def _add_sample(self, beat: Heartbeat, spark_ms: Mapping[str, int]) -> None:
-        written = self._written or Sample(at=0)
-        ended_at, self._written, self._ended_at = self._ended_at, None, beat.at
+    def _add_sample(self, written: Sample, beat: Heartbeat, spark_ms: Mapping[str, int]) -> None:
+        ended_at, self._ended_at = self._ended_at, beat.at
         batch_ms = beat.batch_ms or 0
         phases = {phase: sum(spark_ms.get(name, 0) for name in names) for phase, names in _DURATIONS.items()}
         batch = replace(

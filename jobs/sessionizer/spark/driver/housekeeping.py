@@ -99,7 +99,7 @@ class Housekeeping:
     def _read_timeouts(self) -> TimeoutTable | None:
         """Read clients' timeouts before the query starts, so that its first batch has them."""
         prepared, home = self._prepared, self._prepared.home
-        table = TimeoutTable.of(prepared.spark, prepared.spec, home.platform, home.lineage(prepared.lineage))
+        table = TimeoutTable.of(prepared.spark, prepared.spec, home, prepared.lineage)
         if table is not None and (found := table.look()) is not None and table.warning is not None:
             self._say(found)
         return table
@@ -132,8 +132,9 @@ class Housekeeping:
         if self._timeouts is None or monotonic_ms() < self._next_timeouts:
             return
         self._next_timeouts = monotonic_ms() + TIMEOUT_TABLE_EVERY_MS
-        if (line := self._timeouts.look()) is not None:
-            self._say(line)
+        with suppress(StoreUnreachable, ControlUnreachable):  # the next look tries again
+            if (line := self._timeouts.look()) is not None:
+                self._say(line)
 
     def _tell_of_late_backlog(self) -> None:
         """Warn once in a driver's life, and only after a batch."""

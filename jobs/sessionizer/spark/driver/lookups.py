@@ -22,7 +22,7 @@ from sessionizer.control.records.driver_records import (
     look_every_ms,
 )
 from sessionizer.errors import SessionizerError
-from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms, monotonic_ms
 from sessionizer.home.control_store import Store, record_names
 from sessionizer.redaction import redact_and_cut
 from sessionizer.spark.driver.prepared_query import PreparedQuery
@@ -71,13 +71,15 @@ class Lookups:
 
     def look(self) -> None:
         """Answer a question, if there is one. Never raises."""
-        now = epoch_ms()
-        if now < self._next or self._work.is_busy:
+        if monotonic_ms() < self._next or self._work.is_busy:
             return
-        self._next = now + self._every_ms
+        self._next = monotonic_ms() + self._every_ms
+        names = list[str]()
         with suppress(OSError, SessionizerError):
-            for name in record_names(QUESTION_FILE.folder(self._home), "*.json"):
-                if self._begin(name.removesuffix(".json"), now):
+            names = record_names(QUESTION_FILE.folder(self._home), "*.json")
+        for name in names:
+            with suppress(OSError, SessionizerError):  # of one file, such as one with a name of its own
+                if self._begin(name.removesuffix(".json"), epoch_ms()):
                     return
 
     def end(self) -> None:
@@ -155,9 +157,9 @@ class PositionsWatch:
     def look(self) -> None:
         """Note the positions if it is time. Never raises."""
         heartbeat, now = self._prepared.heartbeat, epoch_ms()
-        if now < self._next or not heartbeat.positions or self._work.is_busy:
+        if monotonic_ms() < self._next or not heartbeat.positions or self._work.is_busy:
             return
-        self._next = now + MINUTE
+        self._next = monotonic_ms() + MINUTE
         record = PositionsRecord(
             at=now, lineage=heartbeat.beat.lineage, batch_id=heartbeat.beat.batch_id, partitions=heartbeat.positions
         )

@@ -5,7 +5,6 @@ The files of a planned batch are checked before it writes anything.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.file_source.files import is_summary
 from sessionizer.spark.ingest.file_source.folder_watch import sizes_of
 from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles, find_unfit_files
-from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
+from sessionizer.spark.ingest.kafka_values.registry import SCHEMA_IDS_FILE, note_unknown_id
 from sessionizer.spark.ingest.source import SourceMemory
 from sessionizer.spark.ingest.topics import ColumnIds, find_other_column, require_same_columns
 from sessionizer.spark.internals.delta_log import column_ids
@@ -78,7 +77,7 @@ class PreparedQuery:
                 with self.gate.batch(batch_id):
                     self._write(sinks, emitted, batch_id)
             finally:
-                if self.gate.refused:  # the driver ends, and Spark logs that as an error with two stacks
+                if self.gate.refused:  # Spark logs this end of the query as an error with two stacks
                     self.spark.sparkContext.setLogLevel("FATAL")
 
         # for a lineage that resumes, Spark takes the number that it began with
@@ -112,7 +111,7 @@ class PreparedQuery:
             lag_ms=lag_behind(epoch_ms(), watermark_ms, self.spec.rules.watermark_delay_ms),
         )
         self.batch_log.add(facts, written)
-        self.heartbeat.note_written(counts, self.open_sessions)
+        self.heartbeat.note_written(batch_id, counts, self.open_sessions)
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """Return this query without the cause that ended it, and that cause. None if a new query would end alike.
@@ -124,9 +123,8 @@ class PreparedQuery:
         if self.files.error is not None:
             raise self.files.error from error
         files = UnreadableFiles.of(self.home, self.lineage)
-        ids = SchemaIds.of(self.home, self.lineage)
-        reason = self.files.reason() or files.meet(error, self.spark, self.spec, self.files.brought) or ids.meet(error)
-        reason = reason or columns_changed(error)
+        reason = self.files.reason() or files.meet(error, self.spark, self.spec, self.files.brought)
+        reason = reason or note_unknown_id(SCHEMA_IDS_FILE.of(self.home, self.lineage), error) or columns_changed(error)
         if reason is None:
             return None
         columns = require_same_columns(self.spark, self.home, self.spec, self.lineage)
@@ -137,39 +135,20 @@ class PreparedQuery:
 
 
 AWAY: Final = "the folder is not there"
-GONE_AFTER_S: Final = 30.0
-"""Seconds after which a missing folder ends the driver. A mount may be away for a moment."""
 
 
 def require_folder(home: StreamHome, source: Source) -> None:
     """Raise SourceUnreachable if the folder of a stream that has run before is missing, such as an unmounted one."""
-    if (folder := _missing_folder(home, source)) is not None and active_lineage(home) is not None:
+    if (folder := missing_folder(home, source)) is not None and active_lineage(home) is not None:
         raise SourceUnreachable(folder, AWAY)
 
 
-def _missing_folder(home: StreamHome, source: Source) -> str | None:
+def missing_folder(home: StreamHome, source: Source) -> str | None:
     """Return the folder of the source if it is not there. None if it is, or cannot be seen from here."""
     if source.format != "files":
         return None
     folder = resolve_place(source.path, home.platform)
     return None if "://" in folder or Path(folder).is_dir() else folder
-
-
-@dataclass(slots=True)
-class FolderCheck:
-    """Check of a source's folder while its query runs, because Spark takes a missing one for empty. ``clock``: in s."""
-
-    home: StreamHome
-    source: Source
-    clock: Callable[[], float] = time.monotonic
-    _gone_since: float | None = None
-
-    def look(self) -> None:
-        """Raise SourceUnreachable if the folder has been missing for ``GONE_AFTER_S``."""
-        folder, now = _missing_folder(self.home, self.source), self.clock()
-        self._gone_since = (now if self._gone_since is None else self._gone_since) if folder else None
-        if folder and self._gone_since is not None and now - self._gone_since >= GONE_AFTER_S:
-            raise SourceUnreachable(folder, AWAY)
 
 
 class FilesPutAside(Exception):
@@ -209,7 +188,7 @@ class BatchFiles:
         sizes = sizes_of(spark, [uri for uri in brought if uri not in known and not is_summary(source, uri)])
         if gone := [uri for uri, size in sizes.items() if size is None]:
             # if the folder is gone as well, it was unmounted or will be back
-            folder, files = _missing_folder(self.home, source), SourceFilesGone(self.home.name, batch_id, tuple(gone))
+            folder, files = missing_folder(self.home, source), SourceFilesGone(self.home.name, batch_id, tuple(gone))
             self.error = SourceUnreachable(folder, AWAY) if folder else files
             raise self.error
         if source.encoding == "parquet":

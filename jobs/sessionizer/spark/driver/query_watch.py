@@ -24,13 +24,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sessionizer.control.lease import LeaseWatch
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import SessionizerError, SourceUnreachable
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import require_room
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S, HeartbeatWriter, ProgressListener
-from sessionizer.spark.driver.prepared_query import FolderCheck
+from sessionizer.spark.driver.prepared_query import AWAY, missing_folder
 from sessionizer.spark.internals.java_errors import JavaUnreachable
 from sessionizer.spark.internals.task_counts import records_of_stage
 from sessionizer.stream_spec.document.source import Source
@@ -42,6 +42,8 @@ HEARD_WITHIN_S: Final = 5.0
 """Seconds that an ended query's last events may take."""
 STUCK_AFTER_MS: Final = 600_000
 """A driver that is to stop waits no longer than this (ms) for a batch without progress."""
+GONE_AFTER_S: Final = 30.0
+"""Seconds after which a missing folder ends the driver. A mount may be away for a moment."""
 _TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
 """Names of the threads that run a task or feed its Python worker, as Linux cuts them. Others have no names."""
 
@@ -124,7 +126,9 @@ class QueryWatch:
         self, heartbeat: HeartbeatWriter, gate: StopGate, lease: LeaseWatch, home: StreamHome, source: Source
     ) -> None:
         self._heartbeat, self._gate, self._lease = heartbeat, gate, lease
-        self._folder = FolderCheck(home, source)
+        self._home, self._source = home, source
+        self._gone_since: float | None = None
+        """The time at which the folder of the source was found missing, None while it is there (s, monotonic)."""
         written = (home.control_base, home.data, Path(tempfile.gettempdir()))
         self._disks = [folder for folder in written if isinstance(folder, Path)]
         self.poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
@@ -140,8 +144,18 @@ class QueryWatch:
             return
         self._heartbeat.note_observation(observe_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
         require_room(self._disks)
-        self._folder.look()
+        self.require_source_folder()
         self._next_look = time.monotonic() + BEAT_EVERY_S
+
+    def require_source_folder(self) -> None:
+        """Raise SourceUnreachable if the folder has been missing for a while. Spark takes a missing one for empty."""
+        folder, now = missing_folder(self._home, self._source), time.monotonic()
+        if folder is None:
+            self._gone_since = None
+        elif self._gone_since is None:
+            self._gone_since = now
+        elif now - self._gone_since >= GONE_AFTER_S:
+            raise SourceUnreachable(folder, AWAY)
 
     def stop(self, spark: SparkSession, query: StreamingQuery, say: Callable[[str], None]) -> None:
         """End at a batch boundary: let the running batch commit, start no other. Raises LeaseLost.

@@ -8,6 +8,7 @@ rows.
 transaction names the newest hour that the table has, so a run that is killed or repeated adds nothing twice.
 """
 
+import sys
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
-from sessionizer.control.history.files import KEPT_MS, Mark, read_history
+from sessionizer.control.history.files import KEPT_MS, Mark, read_history, read_marks
 from sessionizer.control.history.sample import PHASES, Sample
 from sessionizer.control.records.driver_records import YEAR_9999_MS
 from sessionizer.core.definition.outcome import CloseReason
@@ -187,8 +188,9 @@ def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms:
     """Append the complete hours that the table lacks. Raises InvalidSpec, UnwritablePath, StoreUnreachable, OSError."""
     ensure_table(spark, stream_history_shape(), location)
     begin, end = complete_hours(last_version(spark, location, APPLICATION), now_ms)
-    found = read_history(home, begin, end - 1)
-    if not (rows := [*map(minute_row, found.samples), *map(mark_row, found.marks)]):
+    samples = read_history(home, begin, end - 1, with_marks=False).samples
+    marks = read_marks(home, begin, end - 1, most=sys.maxsize)  # all, because no later run reads these hours
+    if not (rows := [*map(minute_row, samples), *map(mark_row, marks)]):
         return 0
     schema = pa.schema(arrow_fields(stream_history_shape().columns))
     table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["at"]), schema=schema)

@@ -35,12 +35,12 @@ from sessionizer.home.data_files import (
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import DataPath, uri_of
-from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, StreamHome
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import KeptTypes, sink_folders
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, Reader, read_history_rows, read_to_now
 from sessionizer.spark.history.read import FirstBatch, SourceFigures, client_timeouts, look, rules_in_force
 from sessionizer.spark.ingest.guard import Guarded, require_erased_columns, require_in_reach, types_of
-from sessionizer.spark.ingest.punctuation import announcement
+from sessionizer.spark.ingest.punctuation import ANNOUNCED_FILE, AnnouncedTimeouts
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.state.commands.runner import SparkRunner
@@ -263,7 +263,7 @@ class SeedRunner(SparkRunner[Seed]):
             offset=taken.place.offset,
             seen=taken.place.seen,
             timeouts=taken.timeouts,
-            records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
+            records=ANNOUNCED_FILE.content(AnnouncedTimeouts(taken.timeouts)) if taken.timeouts else {},
         )
         partitions = partitions_of(reader.spark.conf.get(PARTITIONS), reader.spec.key_groups)
         state = select_open_events(taken.frame(reader.spark), canonical_schema(open_event_schema(taken.kept)))

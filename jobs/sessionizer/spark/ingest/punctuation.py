@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -38,11 +37,11 @@ from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
 from sessionizer.errors import InvalidSpec, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms, monotonic_ms
 from sessionizer.home.data_files import list_names, publish_json, remove_data
-from sessionizer.home.json_record import JsonObject, add_stamp, content_of
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.local_files import first_line
-from sessionizer.home.record_file import read_json, write_json
-from sessionizer.home.roots import ControlPath, DataPath, resolve_place, uri_of
-from sessionizer.home.stream_home import LineageHome
+from sessionizer.home.record_file import LineageFile, RecordFile
+from sessionizer.home.roots import DataPath, resolve_place, uri_of
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, StreamHome
 from sessionizer.spark.ingest.file_source.lines import POSITION, RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
 from sessionizer.spark.internals.java_errors import JavaError, java_message
@@ -138,29 +137,25 @@ class PunctuationRemoval:
     """Removal of the punctuations in ``folder`` that a query has read. The ``keep`` newest batches keep theirs."""
 
     def __init__(self, folder: DataPath, checkpoint: DataPath, say: Callable[[str], None], keep: int = KEPT) -> None:
-        """Begin where an earlier driver ended, with the punctuations that it did not remove. Raises OSError."""
         self._folder, self._checkpoint, self._say, self._keep = folder, checkpoint, say, keep
-        self._failed_at: int | None = None
-        self._begin()
+        self._is_begun, self._next_try = False, 0
 
     def is_due(self, committed: int | None) -> bool:
-        """Whether a batch was ``committed`` since the last removal, or one that failed is to be retried."""
-        if self._failed_at is not None:
-            return monotonic_ms() >= self._failed_at + RETRY_AFTER_MS
-        return committed not in (None, self._swept)
+        """Whether a batch was ``committed`` since the last removal, or it is the first, or one that failed again."""
+        return committed not in (None, self._swept) if self._is_begun else monotonic_ms() >= self._next_try
 
     def remove(self, committed: int | None) -> None:
         """Remove the punctuations that no batch needs any more, if a removal is due. A failure is only said."""
         if not self.is_due(committed):
             return
         try:
-            if self._failed_at is not None:
-                self._begin()  # as the next driver would, because it may have failed anywhere
+            if not self._is_begun:
+                self._begin()  # with what an earlier driver left, or a removal that may have failed anywhere
+                self._is_begun = True
             if committed is not None and committed != self._swept:
                 self._sweep(committed)
-            self._failed_at = None
         except (OSError, ValueError, StoreUnreachable) as error:
-            self._failed_at = monotonic_ms()
+            self._is_begun, self._next_try = False, monotonic_ms() + RETRY_AFTER_MS
             self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
 
     def _begin(self) -> None:
@@ -196,38 +191,50 @@ def _name(uri: str) -> str:
 MOST_SHOWN: Final = 10
 
 
+@dataclass(frozen=True, slots=True)
+class AnnouncedTimeouts(JsonRecord):
+    """The timeouts (ms) by client that a driver has passed on, so that the next one passes on new ones only."""
+
+    timeouts: Mapping[str, int]
+
+
+ANNOUNCED_FILE: Final = LineageFile(ANNOUNCED_TIMEOUTS, AnnouncedTimeouts)
+
+
 @dataclass(slots=True)
 class TimeoutTable:
-    """The table of timeouts. ``announced``: the file of those passed on, so that a restart passes on new ones only."""
+    """The table of timeouts at ``location``, and those ``announced`` so far."""
 
     spark: SparkSession
     location: str | None
     default_ms: int
     inline_ms: dict[str, int]
-    announced: ControlPath
+    announced: RecordFile[AnnouncedTimeouts]
     punctuations: DataPath
     _told: bool = False
 
     @classmethod
-    def of(
-        cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage: LineageHome
-    ) -> TimeoutTable | None:
+    def of(cls, spark: SparkSession, spec: StreamSpec, home: StreamHome, lineage: str) -> TimeoutTable | None:
         """Choose the table that ``spec`` names. None without one, if no timeout was ever passed on."""
-        rules, announced = spec.rules, lineage.announced_timeouts
-        named = rules.client_timeouts_table
-        if named is None and not read_announced_timeouts(announced):
+        rules, announced = spec.rules, ANNOUNCED_FILE.of(home, lineage)
+        named, folder = rules.client_timeouts_table, home.punctuations(lineage)
+        if named is None and ((known := announced.require()) is None or not known.timeouts):
             return None
-        location = None if named is None else resolve_place(named, platform_home)
-        return cls(spark, location, rules.gap_timeout_ms, dict(rules.client_timeouts), announced, lineage.punctuations)
+        location = None if named is None else resolve_place(named, home.platform)
+        return cls(spark, location, rules.gap_timeout_ms, dict(rules.client_timeouts), announced, folder)
 
     def announce_changes(self) -> dict[str, int]:
-        """Pass on the changes since the last call (client to ms). Raises PySparkException, JavaError."""
-        known = read_announced_timeouts(self.announced)
+        """Pass on the changes since the last call (client to ms).
+
+        Raises PySparkException, JavaError, DamagedFile, ControlUnreachable, StoreUnreachable, UnwritablePath, DiskFull.
+        """
+        told = self.announced.require()
+        known = {} if told is None else told.timeouts
         current = {} if self.location is None else read_timeout_table(self.spark, self.location)
         if changes := find_changed_timeouts(known, current, self.inline_ms, self.default_ms):
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
             change_timeouts(self.punctuations, changes)
-            write_json(self.announced, announcement({**known, **changes}))
+            self.announced.write(AnnouncedTimeouts({**known, **changes}))
         return changes
 
     def look(self) -> str | None:
@@ -250,16 +257,6 @@ class TimeoutTable:
         """Current problem, None if there is none."""
         warning = "the table of client timeouts cannot be read: the timeouts that were read last apply"
         return warning if self._told else None
-
-
-def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
-    """Return the content of the file of announced timeouts, client to ms."""
-    return add_stamp({"timeouts": dict(timeouts_ms)})
-
-
-def read_announced_timeouts(file: ControlPath) -> dict[str, int]:
-    """Read the announced timeouts, client to ms. Raises DamagedFile for a ``file`` too new, or with another value."""
-    return dict(content_of(file, read_json(file) or {}, "timeouts", int))
 
 
 def check_timeout_table(spark: SparkSession, location: str) -> None:

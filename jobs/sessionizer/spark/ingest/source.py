@@ -27,7 +27,7 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, dro
 from sessionizer.spark.ingest.file_source.unfit_files import UnreadableFiles, drop_files, find_unfit_files
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.kafka_values.records import parse_records
-from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, SchemaIds, find_writers
+from sessionizer.spark.ingest.kafka_values.registry import SCHEMA_IDS_FILE, RegistryClient, asked_ids, find_writers
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -163,7 +163,7 @@ def _parse_records(
     login = None if variable is None else _environment(field, variable)
     client = RegistryClient(source.registry, source.encoding, login)
     if source.registry.version is not None:
-        reader = client.version(source.registry.version).text
+        _, reader = client.version(source.registry.version)
     writers = find_writers(client, source, schema_ids or (), is_final=schema_ids is None)
     return parse_records(records, source, max_event_bytes, writers, reader)
 
@@ -206,12 +206,12 @@ class SourceMemory:
 
     @classmethod
     def of(cls, home: StreamHome, lineage: str | None) -> Self:
-        """Read it for ``lineage``. Without one it asks for unknown ids. Raises DamagedFile, InvalidSpec."""
+        """Read it. Without one it asks for unknown ids. Raises DamagedFile, InvalidSpec, ControlUnreachable."""
         erased = read_erased(home)
         if lineage is None:
             return cls(schema_ids=frozenset(), erased=erased)
-        unreadable = tuple(UnreadableFiles.of(home, lineage).uris())
-        return cls(unreadable, read_excluded_ranges(home, lineage), SchemaIds.of(home, lineage).asked(), erased)
+        unreadable, ids = tuple(UnreadableFiles.of(home, lineage).uris()), asked_ids(SCHEMA_IDS_FILE.of(home, lineage))
+        return cls(unreadable, read_excluded_ranges(home, lineage), ids, erased)
 
 
 NOTHING_REMEMBERED: Final = SourceMemory()

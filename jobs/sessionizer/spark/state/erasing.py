@@ -28,13 +28,12 @@ from sessionizer.erasing.search import Wanted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_data, remove_tree
 from sessionizer.home.names import LATE_EVENTS, OPEN_SESSIONS, QUARANTINE, SESSIONS, SESSIONS_DAILY
-from sessionizer.home.record_file import write_json
 from sessionizer.home.roots import DataPath, folder_at, uri_of
 from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.failures.query_failure import retry_conflicts
-from sessionizer.spark.ingest.punctuation import announcement, read_announced_timeouts
+from sessionizer.spark.ingest.punctuation import ANNOUNCED_FILE, AnnouncedTimeouts
 from sessionizer.spark.session import noting, temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.state.savepoints.saved_state import count_erased_in_savepoint, has_table, rewrite_savepoint
@@ -166,11 +165,11 @@ class Sweep:
     def erase_records(self) -> None:
         """Replace the values in the records and logs of the stream. Raises OSError."""
         for lineage in origins_of(self.home).keys() - {active_lineage(self.home)}:  # that one began without them
-            file = self.home.lineage(lineage).announced_timeouts
-            told = read_announced_timeouts(file)
-            kept = {client: ms for client, ms in told.items() if not self._erased.names(CLIENT, client)}
-            if kept != told:
-                write_json(file, announcement(kept))
+            announced = ANNOUNCED_FILE.of(self.home, lineage)
+            if (told := announced.require()) is not None:
+                kept = {client: ms for client, ms in told.timeouts.items() if not self._erased.names(CLIENT, client)}
+                if kept != told.timeouts:
+                    announced.write(AnnouncedTimeouts(kept))
         for file in cross_out_records(self.home, self.people):
             self.say(f"{file.name}: values replaced")
 

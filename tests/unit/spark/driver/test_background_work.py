@@ -241,3 +241,13 @@ def test_a_step_of_the_wall_clock_moves_no_watermark(monkeypatch: pytest.MonkeyP
     for step_ns[0] in (0, DAY * 1_000_000, -DAY * 1_000_000):
         housekeeping._wake_quiet_stream(cast("StreamingQuery", SimpleNamespace(status={})))
     assert moved == []
+
+
+def test_an_offset_of_long_ago_that_cannot_be_read_does_not_stop_a_driver_from_starting(query: Query) -> None:
+    """Spark itself reads the newest ones only."""
+    for batch_id in (0, 1):
+        query.commit(batch_id)
+    (query.checkpoint / "offsets" / "0").write_text("")
+    removal = PunctuationRemoval(query.folder, query.checkpoint, query.said.append)
+    removal.remove(1)
+    assert len(query.said) == 1

@@ -15,8 +15,9 @@ from sessionizer.checkpoint.files import SeenFile
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.spark.driver import prepared_query
-from sessionizer.spark.driver.prepared_query import GONE_AFTER_S, BatchFiles, FolderCheck, PreparedQuery, require_folder
+from sessionizer.spark.driver import prepared_query, query_watch
+from sessionizer.spark.driver.prepared_query import BatchFiles, PreparedQuery, require_folder
+from sessionizer.spark.driver.query_watch import GONE_AFTER_S, QueryWatch
 from sessionizer.spark.ingest.file_source import folder_watch
 from sessionizer.spark.ingest.file_source.files import checksum_options, csv_options
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, PassedOver, files_passed_over, look_at_folder
@@ -100,21 +101,23 @@ def test_a_file_that_was_put_aside_may_be_gone(brought: Path, files: BatchFiles)
     files.require(NO_SPARK, files_source(), 3)
 
 
-def test_a_folder_that_stays_away_ends_the_driver_of_an_idle_stream(files: BatchFiles, tmp_path: Path) -> None:
+def test_a_folder_that_stays_away_ends_the_driver_of_an_idle_stream(
+    files: BatchFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spark takes a missing folder for an empty one, so the stream would be idle, and healthy."""
-    start_lineage(files.home)
-    now, folder = 0.0, tmp_path / "feed"
-    check = FolderCheck(files.home, files_source().source, lambda: now)
-    for now in (0.0, GONE_AFTER_S - 1):  # noqa: B007  the check reads it
-        check.look()
+    now, folder, nothing = 0.0, tmp_path / "feed", cast("Any", None)
+    monkeypatch.setattr(query_watch, "time", SimpleNamespace(monotonic=lambda: now))
+    watch = QueryWatch(nothing, nothing, nothing, files.home, files_source().source)
+    for now in (0.0, GONE_AFTER_S - 1):  # noqa: B007  the watch reads it
+        watch.require_source_folder()
     folder.mkdir()
     now = GONE_AFTER_S
-    check.look()
+    watch.require_source_folder()
     folder.rmdir()
-    check.look()
+    watch.require_source_folder()
     now += GONE_AFTER_S
     with pytest.raises(SourceUnreachable, match="feed"):
-        check.look()
+        watch.require_source_folder()
 
 
 def test_a_query_that_ended_because_its_folder_is_gone_says_so(files: BatchFiles) -> None:

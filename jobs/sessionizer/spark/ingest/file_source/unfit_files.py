@@ -33,9 +33,9 @@ from pyspark.sql import types as T
 
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.data_files import open_data, several_at_a_time
-from sessionizer.home.json_record import add_stamp, content_of
-from sessionizer.home.record_file import read_json, write_json
-from sessionizer.home.roots import ControlPath, DataPath, folder_at, object_store
+from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import LineageFile, RecordFile
+from sessionizer.home.roots import DataPath, folder_at, object_store
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line, other_header, other_length, whole_text
@@ -259,19 +259,29 @@ _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while r
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadableRecord(JsonRecord):
+    """The record of a lineage's unreadable ``files``, each with the cause."""
+
+    files: Mapping[str, str]
+
+
+UNREADABLE_FILE: Final = LineageFile("unreadable_files.json", UnreadableRecord)
+
+
+@dataclass(frozen=True, slots=True)
 class UnreadableFiles:
     """Unreadable files of a lineage. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
 
-    record: ControlPath
+    record: RecordFile[UnreadableRecord]
     punctuations: DataPath
 
     @classmethod
     def of(cls, home: StreamHome, lineage: str) -> Self:
         """Return the unreadable files of ``lineage``."""
-        return cls(home.lineage(lineage).unreadable_files, home.punctuations(lineage))
+        return cls(UNREADABLE_FILE.of(home, lineage), home.punctuations(lineage))
 
     def uris(self) -> list[str]:
-        """Return the files to leave out, as Spark names them."""
+        """Return the files to leave out, as Spark names them. Raises DamagedFile, ControlUnreachable."""
         return sorted(self._known())
 
     def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec, brought: Sequence[str]) -> str | None:
@@ -299,10 +309,11 @@ class UnreadableFiles:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
-        write_json(self.record, add_stamp({"files": {**self._known(), uri: cause}}))
+        self.record.write(UnreadableRecord({**self._known(), uri: cause}))
 
     def _known(self) -> Mapping[str, str]:
-        return content_of(self.record, read_json(self.record) or {}, "files", str)
+        found = self.record.require()
+        return {} if found is None else found.files
 
 
 def drop_files(rows: DataFrame, uris: Sequence[str]) -> DataFrame:

@@ -16,10 +16,8 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
-from sessionizer.home.json_record import add_stamp
-from sessionizer.home.record_file import read_json, write_json
-from sessionizer.home.roots import ControlPath
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import LineageFile, RecordFile
 
 if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import KafkaSource, Registry
@@ -36,16 +34,8 @@ SELF_CONTAINED: Final = {"avro": "resolved", "protobuf": "serialized"}
 """Forms of a schema that need no other text: Avro with its references, and Protobuf as a FileDescriptorProto."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredSchema:
-    """A schema of the registry: its ``id``, the same in all subjects, and its ``text``."""
-
-    id: int
-    text: str
-
-
-class _Registered(BaseModel):
-    """A registry's answer about a schema. That about an id has no ``id``."""
+class RegisteredSchema(BaseModel):
+    """A registry's answer about a schema. Its ``id`` is the same in all subjects. An answer about an id has none."""
 
     model_config = ConfigDict(strict=True)
 
@@ -60,7 +50,7 @@ class _Absent(BaseModel):
 
 
 _NUMBERS: Final = TypeAdapter(list[Annotated[int, Field(strict=True, ge=1)]])
-_REGISTERED: Final = TypeAdapter(_Registered)
+_REGISTERED: Final = TypeAdapter(RegisteredSchema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +65,28 @@ class RegistryClient:
     encoding: str
     login: str | None = None
 
-    def schemas(self) -> Iterator[RegisteredSchema]:
-        """Yield the schema of each version of the subject. Raises InvalidSpec without such a subject."""
+    def schemas(self) -> Iterator[tuple[int, str]]:
+        """Yield the id and the text of each version of the subject. Raises InvalidSpec without such a subject."""
         subject = self.registry.subject
         if not (numbers := self._ask(f"/subjects/{quote(subject, safe='')}/versions", _NUMBERS)):
             allowed = f"a subject of the registry at {self.registry.url}"
             raise InvalidSpec("source.registry.subject", subject, allowed)
         yield from (self.version(number) for number in numbers)
 
-    def version(self, number: int) -> RegisteredSchema:
-        """Return the schema of version ``number`` of the subject. Raises InvalidSpec if there is none."""
+    def version(self, number: int) -> tuple[int, str]:
+        """Return the id and the text of version ``number`` of the subject. Raises InvalidSpec if there is none."""
         found = self._ask(f"/subjects/{quote(self.registry.subject, safe='')}/versions/{number}", _REGISTERED)
         if found is None:
             allowed = f"a version of {self.registry.subject} in the registry at {self.registry.url}"
             raise InvalidSpec("source.registry.version", number, allowed)
         if found.id is None:
             raise SourceUnreachable(self.registry.url, f"its answer about version {number} has no id")
-        return RegisteredSchema(found.id, found.text)
+        return found.id, found.text
 
-    def schema(self, number: int) -> RegisteredSchema | None:
-        """Return the schema with the id ``number``, None if the registry has none."""
+    def schema(self, number: int) -> str | None:
+        """Return the text of the schema with the id ``number``, None if the registry has none."""
         found = self._ask(f"/schemas/ids/{number}", _REGISTERED)
-        return None if found is None else RegisteredSchema(number, found.text)
+        return None if found is None else found.text
 
     def _ask(self, path: str, form: TypeAdapter[_Answer]) -> _Answer | None:
         url = f"{self.registry.url}{path}?format={SELF_CONTAINED[self.encoding]}"
@@ -157,33 +147,35 @@ class Writers:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaIds:
-    """Ids in values of a lineage that its subject does not have, as ``record`` remembers them."""
+class SchemaIds(JsonRecord):
+    """The record of the ids in values of a lineage that its subject does not have: the registry is asked for them."""
 
-    record: ControlPath
+    ids: tuple[int, ...]
 
-    @classmethod
-    def of(cls, home: StreamHome, lineage: str) -> SchemaIds:
-        """Return the ids of ``lineage``."""
-        return cls(home.lineage(lineage).schema_ids)
 
-    def asked(self) -> frozenset[int]:
-        """Return the ids that the registry is to be asked for. Raises DamagedFile."""
-        return frozenset((read_json(self.record) or {}).get("ids", []))
+SCHEMA_IDS_FILE: Final = LineageFile("schema_ids.json", SchemaIds)
 
-    def meet(self, error: Exception) -> str | None:
-        """Remember the id that ended a query with ``error``, and return a text about it. None for another error."""
-        found, asked = re.search(rf"\[{UNKNOWN_ID} (\d+)\]", str(error)), self.asked()
-        if found is None or int(found[1]) in asked:
-            return None
-        write_json(self.record, add_stamp({"ids": sorted({*asked, int(found[1])})}))
-        return f"a value names schema {found[1]}, for which the registry is asked"
+
+def asked_ids(file: RecordFile[SchemaIds]) -> frozenset[int]:
+    """Return the ids that the registry is to be asked for. Raises DamagedFile, ControlUnreachable."""
+    found = file.require()
+    return frozenset() if found is None else frozenset(found.ids)
+
+
+def note_unknown_id(file: RecordFile[SchemaIds], error: Exception) -> str | None:
+    """Remember the id that ended a query with ``error``, and return a text about it. None for another error."""
+    found, asked = re.search(rf"\[{UNKNOWN_ID} (\d+)\]", str(error)), asked_ids(file)
+    if found is None or int(found[1]) in asked:
+        return None
+    file.write(SchemaIds(tuple(sorted({*asked, int(found[1])}))))
+    return f"a value names schema {found[1]}, for which the registry is asked"
 
 
 def find_writers(client: RegistryClient, source: KafkaSource, asked: Collection[int], *, is_final: bool) -> Writers:
     """Return the schemas of the subject, and of the ``asked`` ids. Raises SourceUnreachable, InvalidSpec."""
-    registered = {each.id: each for each in client.schemas()}
-    registered |= {each.id: each for each in map(client.schema, set(asked) - registered.keys()) if each is not None}
+    registered = dict(client.schemas())
+    others = ((number, client.schema(number)) for number in set(asked) - registered.keys())
+    registered |= {number: text for number, text in others if text is not None}
     try:
         known = {number: _known_as(each, source) for number, each in sorted(registered.items())}
     except ValueError as error:
@@ -196,11 +188,11 @@ def find_writers(client: RegistryClient, source: KafkaSource, asked: Collection[
     )
 
 
-def _known_as(schema: RegisteredSchema, source: KafkaSource) -> str | None:
+def _known_as(schema: str, source: KafkaSource) -> str | None:
     """Return what a value with this schema is known by. None if the schema lacks the message of the source."""
     if source.encoding == "avro":
-        return schema.text
-    path = message_indexes(base64.b64decode(schema.text, validate=True), source.message or "")
+        return schema
+    path = message_indexes(base64.b64decode(schema, validate=True), source.message or "")
     return None if path is None else indexes_in_header(path).hex()
 
 

@@ -24,7 +24,7 @@ from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import commits_of, list_added_files, newest_version, read_actions
 from sessionizer.home.roots import DataPath, folder_at, is_uri, resolve_place
-from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS, GROUP_LOGS, SavepointHome, StreamHome
+from sessionizer.home.stream_home import GROUP_LOGS, SavepointHome, StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
 from sessionizer.lineage.excluded_ranges import (
     EXCLUDED_RANGES_FILE,
@@ -43,7 +43,7 @@ from sessionizer.lineage.kept_spec import (
     keep_rescale,
 )
 from sessionizer.migrations.declared import pending_migrations
-from sessionizer.spark.ingest.punctuation import announcement
+from sessionizer.spark.ingest.punctuation import ANNOUNCED_FILE, AnnouncedTimeouts
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.sinks.examine import Examined
 from sessionizer.spark.sinks.tables import have_tables
@@ -266,9 +266,9 @@ class RestoreRunner(SparkRunner[Restore]):
                 offset=manifest.position.offset,
                 seen=read_saved_files(self.spark, self.savepoint, manifest),
                 timeouts=saved.timeouts,
-                # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
                 records={
-                    **({ANNOUNCED_TIMEOUTS: announcement(saved.timeouts)} if saved.timeouts else {}),
+                    # a client that left the table would otherwise keep its old timeout
+                    **(ANNOUNCED_FILE.content(AnnouncedTimeouts(saved.timeouts)) if saved.timeouts else {}),
                     **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
                     **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
                     **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
