@@ -28,6 +28,7 @@ from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.finding import StreamHealth
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact
@@ -198,12 +199,13 @@ def note_alert(alert: Alert) -> Alert:
     try:
         project = Project.from_environment()
         home = project.home_of(alert.stream)
-    except SessionizerError:
+        has_home = Store(home.control).exists()
+    except (SessionizerError, OSError):
         return alert
     text = f"{alert.reason}. What to do: {alert.what_to_do}" if alert.what_to_do else alert.reason
-    add_mark(
-        home, Mark(kind=MarkKind.ALERT, what=str(alert.kind), text=text, lineage=alert.lineage, batch_id=alert.batch_id)
-    )
+    told = Mark(kind=MarkKind.ALERT, what=str(alert.kind), text=text, lineage=alert.lineage, batch_id=alert.batch_id)
+    if has_home:  # a list of upgrades is of the platform, which must not pass for a stream
+        add_mark(home, told)
     health = health_now(project.home, project.streams, alert.stream)
     return alert if health is None else replace(alert, health=str(health.word))
 

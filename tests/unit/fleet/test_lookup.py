@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sessionizer.control.records.driver_records import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Answer
-from sessionizer.errors import DamagedFile, LookupNotInstalled
+from sessionizer.errors import DamagedFile, InvalidSpec, LookupNotInstalled
 from sessionizer.fleet.lookup import find as samples
 from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key, read_refused_rows
 from sessionizer.fleet.lookup.table_scan import DataFile, TableScan
@@ -222,3 +222,21 @@ def test_a_pipe_in_the_place_of_a_data_file_is_named_at_once(tmp_path: Path) -> 
     with pytest.raises(DamagedFile) as damaged:
         find_event("clicks", "e1", {name: str(tmp_path / name) for name in (SESSIONS, QUARANTINE, LATE_EVENTS)})
     assert damaged.value.path == str(file)
+
+
+def test_rows_of_another_writer_without_an_instant_or_a_reason_are_found(tmp_path: Path) -> None:
+    places = {name: str(tmp_path / name) for name in (SESSIONS, LATE_EVENTS, QUARANTINE)}
+    late = {"key": "carl", "event_id": "l-1", "event_time": at(1), "lineage": "l", "batch_id": 4, "noticed_at": at(5)}
+    append(places[LATE_EVENTS], [late, late | {"noticed_at": None}])
+    assert [row["noticed_at"] is None for row in find_key("clicks", "carl", places)["late"]] == [False, True]
+    append(places[QUARANTINE], [refused("malformed", "x", 1), refused("", "y", 2) | {"reason": None}])
+    reasons = read_refused_rows("clicks", places, 0)["reasons"]
+    assert {each["reason"]: [row["raw"] for row in each["rows"]] for each in reasons} == {
+        "malformed": ["x"], "unknown": ["y"],
+    }  # fmt: skip
+
+
+def test_bytes_of_a_command_line_that_are_no_text_are_refused(locations: dict[str, str]) -> None:
+    for find in (find_key, find_event):
+        with pytest.raises(InvalidSpec):
+            find("clicks", os.fsdecode(b"caf\xe9"), locations)

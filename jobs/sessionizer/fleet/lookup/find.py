@@ -53,7 +53,7 @@ from sessionizer.control.records.driver_records import (
 )
 from sessionizer.control.status.driver_status import State, read_driver
 from sessionizer.counts import count_text
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.lookup.table_scan import WITHIN_S, DataFile, ScanResult, TableScan, begin, rows_of
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.control_store import Store
@@ -86,9 +86,10 @@ def find_key(
 
     ``asked``: what the driver answered to ``ask_driver``. No file is opened after ``within_s`` seconds.
 
-    Raises LookupNotInstalled, OSError.
+    Raises LookupNotInstalled, InvalidSpec, OSError.
     """
     deadline = begin(within_s)
+    _require_text("key", key)
     import pyarrow.compute as pc  # noqa: PLC0415  of an extra
 
     wanted = pc.field("key") == key
@@ -100,8 +101,9 @@ def find_key(
 
 
 def find_event(stream: str, event_id: str, locations: Mapping[str, str], *, within_s: float = WITHIN_S) -> JsonObject:
-    """Return the rows of all tables with the event, within ``within_s`` seconds. Raises LookupNotInstalled, OSError."""
+    """Return the rows of all tables with the event. Raises LookupNotInstalled, InvalidSpec, OSError."""
     deadline = begin(within_s)
+    _require_text("event", event_id)
     import pyarrow.compute as pc  # noqa: PLC0415  of an extra
 
     same, named = pc.field("event_id") == event_id, pc.match_substring(pc.field("raw"), event_id)
@@ -121,6 +123,14 @@ def find_event(stream: str, event_id: str, locations: Mapping[str, str], *, with
         **_extents(tables),
         "says": _say_of_event(stream, event_id, tables),
     }
+
+
+def _require_text(field: str, given: str) -> None:
+    """Raise InvalidSpec for bytes of a command line that are no text, because no table can have them."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise InvalidSpec(field, given, "text in UTF-8") from None
 
 
 def _scan(locations: Mapping[str, str], table: str, deadline: float) -> TableScan:
@@ -250,10 +260,10 @@ def read_refused_rows(
 
     def read(rows: pa.Table) -> None:
         for counted in rows.column("reason").value_counts().to_pylist():
-            reason = counted["values"]
+            reason = counted["values"] or "unknown"  # another writer may have left it empty
             told = found.setdefault(reason, {"reason": reason, "count": 0, "rows": []})
             told["count"] += counted["counts"]
-            told["rows"] = sorted([*told["rows"], *_sample(rows, reason)], key=lambda row: -row[_AT])[:ROWS]
+            told["rows"] = sorted([*told["rows"], *_sample(rows, counted["values"])], key=lambda row: -row[_AT])[:ROWS]
 
     extent = scan.visit(lambda file: read(file.read(("reason", *_ROW), wanted)), wanted)
     reasons = [{**told, "newest": told["rows"][0][_AT]} for told in found.values()]
@@ -266,9 +276,10 @@ def read_refused_rows(
     }
 
 
-def _sample(rows: pa.Table, reason: str) -> list[JsonObject]:
+def _sample(rows: pa.Table, reason: str | None) -> list[JsonObject]:
     import pyarrow.compute as pc  # noqa: PLC0415  of an extra
 
-    ours = rows.filter(pc.equal(rows.column("reason"), reason)).sort_by([(_AT, "descending")])
+    is_ours = pc.field("reason").is_null() if reason is None else pc.field("reason") == reason
+    ours = rows.filter(is_ours).sort_by([(_AT, "descending")])
     told = rows_of(ours.slice(0, ROWS).select(_ROW))
     return [{**row, "raw": row["raw"] and row["raw"][:RAW_SHOWN]} for row in told]

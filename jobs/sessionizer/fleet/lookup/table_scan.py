@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,11 +101,14 @@ class TableScan:
         """
         rows: list[JsonObject] = []
 
+        def moment(row: JsonObject) -> datetime:  # another writer may have left it empty
+            return row[self.by] or datetime.min.replace(tzinfo=UTC)
+
         def take(file: DataFile) -> bool:
-            if len(rows) >= limit and file.newest is not None and file.newest < rows[limit - 1][self.by]:
+            if len(rows) >= limit and file.newest is not None and file.newest < moment(rows[limit - 1]):
                 return False
             rows.extend(read(file).to_pylist())
-            rows.sort(key=lambda row: row[self.by], reverse=True)
+            rows.sort(key=moment, reverse=True)
             return True
 
         extent = self.visit(take, wanted)

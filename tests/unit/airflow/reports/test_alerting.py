@@ -1,6 +1,7 @@
 """People are told through a real notifier of Airflow, from a worker and from the triggerer."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
@@ -12,6 +13,7 @@ from sessionizer.control.history.files import MarkKind, read_marks
 from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus, judge_status
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import stream_homes
 from sessionizer_airflow import alerting
 from sessionizer_airflow.alerting import (
     Alert,
@@ -179,6 +181,14 @@ def test_its_word_is_that_of_status(platform: Platform) -> None:
     platform.add("clicks")
     assert note_alert(ALERT_OF_NOTED_ALERT).health == "unknown", "no driver ever ran"
     assert health_now(platform.home, platform.streams, "nothing") is None
+
+
+@pytest.mark.usefixtures("_airflow")
+def test_an_alert_makes_no_stream_of_the_platform(platform: Platform) -> None:
+    platform.add("clicks").prepare()
+    asked = replace(ALERT_OF_NOTED_ALERT, stream="sessionizer")
+    assert note_alert(asked) == asked
+    assert [home.name for home in stream_homes(platform.home)] == ["clicks"]
 
 
 def test_without_a_home_the_alert_goes_out_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
