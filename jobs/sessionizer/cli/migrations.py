@@ -95,8 +95,7 @@ def check(
 
 def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...], master: str | None) -> Preview:
     from sessionizer.home.data_files import remove_tree  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.lineages.migrated_columns import preview_migrations  # noqa: PLC0415
-    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents  # noqa: PLC0415
+    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, preview_migrations  # noqa: PLC0415
     from sessionizer.state.lineages.committed_batch import read_committed_batch  # noqa: PLC0415
 
     folder = where.seeds / f"preview-{mint_id(epoch_ms())}"

@@ -21,6 +21,7 @@ LATE_EVENTS: Final = "late_events"
 SESSIONS_DAILY: Final = "sessions_daily"
 STREAM_HISTORY: Final = "stream_history"
 OPEN_SESSIONS: Final = "open_sessions"
+PROOF: Final = "proof"
 STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
 TABLES: Final = (*STREAMED, SESSIONS_DAILY, STREAM_HISTORY, OPEN_SESSIONS)
 

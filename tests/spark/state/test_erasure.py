@@ -25,18 +25,23 @@ from sessionizer.erasing.records import find_left
 from sessionizer.errors import InvalidSpec, NoWayBack, OperationPending, StillThere
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
+from sessionizer.home.names import PROOF, mint_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.spark.internals.delta_append import Transaction, write_once
+from sessionizer.spark.proof.prove import add_to_proof_table
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks import write
 from sessionizer.spark.sinks.tables import claim_tables
 from sessionizer.spark.state.commands.erasures import EraseRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.erasing import Sweep
+from sessionizer.spark.state.savepoints import saved_state
 from sessionizer.state.commands.erasures import Erase, count_requests
 from sessionizer.state.commands.restores import Restore
 from sessionizer.state.commands.seeds import NOW
 from sessionizer.state.lineages.origin import rollback_of
+from sessionizer.state.proof.comparison import DifferenceKind, DifferenceSample, RowDifference
+from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from support.expected.checkpoint_log import CheckpointLog, MicroBatch
 from support.expected.landed import Landed, as_landed, batches_of, landed, table_rows
@@ -244,6 +249,42 @@ def unlisted_files(erased: Erased) -> list[Path]:
 
 def sessions_of(stage: Stage, person: str) -> list[dict[str, Any]]:
     return [row for row in table_rows(stage.table("sessions")) if row["key"] == person]
+
+
+def test_what_proofs_restores_and_a_killed_sweep_left_goes_and_the_savepoint_stays(
+    erased: Erased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, person = erased.stage.stream_home, erased.people[0]
+    add_to_proof_table(erased.spark, home, proof_with(person, erased.stage.lineage))
+    add_to_proof_table(erased.spark, home, proof_with("u-nobody-else", erased.stage.lineage))
+    copies = [home.proofs / mint_id(epoch_ms() - 60_000), home.unpacked / "native"]
+    for copy in copies:
+        opened(copy).mkdir(parents=True)
+        (opened(copy) / "state.json").write_text(json.dumps({"key": person}))
+    with monkeypatch.context() as patch:
+        patch.setattr(saved_state, "write_manifest", _die)
+        with pytest.raises(KeyboardInterrupt):
+            erased.erase()
+    assert not any(opened(copy).exists() for copy in copies)
+    begun = opened(home.savepoints) / "canonicale" / "begun.json"
+    begun.write_text(json.dumps({**json.loads(begun.read_text()), "process_started": 1}))  # of a process that is gone
+
+    erased.runner().finish()
+    assert [(each.id, each.is_complete) for each in list_savepoints(home.savepoints, epoch_ms())] == [
+        ("canonicale", True)
+    ]
+    assert erased.left() == []
+    kept = erased.spark.read.format("delta").load(str(home.table(PROOF))).select("kind", "rows", "samples").collect()
+    assert Counter(row.kind for row in kept) == {"identical": 2, "only_old": 2}
+    assert sum("u-nobody-else" in row.samples for row in kept) == 1
+
+
+def proof_with(person: str, lineage: str | None) -> Proof:
+    """A proof that shows a session of the person."""
+    sample = DifferenceSample({"session_id": "s"}, {"events": json.dumps([{"key": person, "page": None}])}, None)
+    difference = RowDifference(DifferenceKind.ONLY_OLD, (), 1, (sample,))
+    table = TableProof("sessions", 1, 0, 0, (JudgedDifference(difference, ()),), ())
+    return Proof(mint_id(epoch_ms()), "clicks", str(lineage), epoch_ms(), 1, 2, 3, 0.5, (), (), (table,), (), None)
 
 
 def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Erased) -> None:

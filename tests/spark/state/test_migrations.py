@@ -28,8 +28,7 @@ from sessionizer.lineage.kept_spec import read_applied, waiting_migrations
 from sessionizer.migrations.draft import Preview
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.moves import ApplyRunner
-from sessionizer.spark.state.lineages.migrated_columns import preview_migrations
-from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, preview_migrations
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoints.saved_state import has_table, make_savepoint, recount, saved_events
 from sessionizer.state.commands.upgrades import Apply

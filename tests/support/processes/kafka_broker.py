@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from support.places import REPOSITORY, known
 from support.processes.hadoop import JVM, java
@@ -110,7 +110,15 @@ class KafkaBroker:
         config = {name.replace("_", "."): value for name, value in settings.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([topic])[name].result(timeout=_WITHIN_S)
+        self._wait_for_leaders(admin, name, partitions)
 
+    def add_partitions(self, name: str, total: int) -> None:
+        admin = self._admin()
+        admin.create_partitions([NewPartitions(name, total)])[name].result(timeout=_WITHIN_S)
+        self._wait_for_leaders(admin, name, total)
+
+    @staticmethod
+    def _wait_for_leaders(admin: AdminClient, name: str, partitions: int) -> None:
         def are_led() -> bool:
             found = admin.list_topics(name, timeout=_WITHIN_S).topics[name].partitions
             return sum(partition.leader >= 0 for partition in found.values()) >= partitions

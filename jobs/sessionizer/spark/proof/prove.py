@@ -22,16 +22,22 @@ from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import make_data_folder
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED, mint_id
+from sessionizer.home.names import LATE_EVENTS, PROOF, QUARANTINE, SESSIONS, STREAMED, mint_id
 from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
-from sessionizer.spark.ingest.guard import require_readable_state
-from sessionizer.spark.proof.fork import Fork, fork_lineage, fork_with_migrations, scratch_folder
-from sessionizer.spark.proof.replay import Recording, Replayed, examine_replay, read_recording, replay, replay_spec
+from sessionizer.spark.proof.replay import (
+    Fork,
+    Recording,
+    Replayed,
+    fork_recorded,
+    read_recording,
+    replay,
+    replay_spec,
+    scratch_folder,
+)
 from sessionizer.spark.session import jvm_version
-from sessionizer.spark.sinks.examine import Examined
 from sessionizer.state.proof.comparison import (
     EVENT,
     TABLES,
@@ -97,7 +103,7 @@ def prove_by_replay(
     proof_id = mint_id(at)
     recording = read_recording(spark, home, spec, asked.batches, asked.first)
     with scratch_folder(home, proof_id) as folder:
-        examined, fork = _fork(spark, recording, folder)
+        examined, fork = fork_recorded(spark, recording, folder)
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
         replayed = replay(spark, recording, fork, examined, say)
         tables, notes = _judge(spark, recording, fork, replayed, say)
@@ -158,22 +164,13 @@ def _replay_by_old_spec(
     make_data_folder(folder)
     by_old = replace(recording, spec=replay_spec(recording.old_spec, recording.spec.key_groups), changes=(), waiting=())
     try:
-        examined, fork = _fork(spark, by_old, folder)
+        examined, fork = fork_recorded(spark, by_old, folder)
     except InvalidSpec as error:
         return f"no difference is explained, because this release cannot run the recorded spec: {error}"
     died = replay(spark, by_old, fork, examined, say).died
     if died is not None:
         return f"no difference is explained, because batch {died.batch_id} failed by the recorded spec: {died.cause}"
     return replayed_rows(spark, by_old, fork, replayed.batches)
-
-
-def _fork(spark: SparkSession, recording: Recording, folder: DataPath) -> tuple[Examined, Fork]:
-    """Copy the lineage as files, or seed a copy if migrations wait. Raises InvalidSpec if the spec does not fit it."""
-    examined = examine_replay(spark, recording)
-    if recording.waiting:
-        return examined, fork_with_migrations(spark, recording, folder, examined)
-    require_readable_state(recording.home, recording.lineage, recording.spec, examined.guarded.payload)
-    return examined, fork_lineage(recording, folder)
 
 
 ROWS_IN_A_PART: Final = 100_000
@@ -267,7 +264,7 @@ _COLUMNS: Final = (
 
 def add_to_proof_table(spark: SparkSession, home: StreamHome, proof: Proof) -> str:
     """Append the result, and return the place of the table. ``kind`` is ``identical`` for the rows that are equal."""
-    location, moment = uri_of(home.table("proof")), datetime.fromtimestamp(proof.at / 1000, UTC)
+    location, moment = uri_of(home.table(PROOF)), datetime.fromtimestamp(proof.at / 1000, UTC)
     of_proof, rows = (proof.id, moment, proof.lineage, proof.first, proof.last, str(proof.verdict)), list[Any]()
     for table in proof.tables:
         rows.append((*of_proof, table.table, "identical", [], table.identical, [], "[]"))
@@ -276,5 +273,6 @@ def add_to_proof_table(spark: SparkSession, home: StreamHome, proof: Proof) -> s
             samples = json.dumps([asdict(sample) for sample in found.samples], ensure_ascii=False)
             rows.append((*of_proof, table.table, str(found.kind), list(found.columns), found.rows, explained, samples))
     frame = spark.createDataFrame(rows, _COLUMNS)
-    frame.coalesce(1).write.format("delta").mode("append").save(location)
+    writer = frame.coalesce(1).write.format("delta").mode("append")
+    writer.option("delta.dataSkippingNumIndexedCols", "0").save(location)  # no statistics, because samples name people
     return location

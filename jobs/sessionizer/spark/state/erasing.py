@@ -22,12 +22,20 @@ from sessionizer.control.records.erasure_record import read_secret
 from sessionizer.core.definition.erasure import PERSONAL, ErasedOnce
 from sessionizer.core.wire.erased_keys import ErasedKeys
 from sessionizer.core.wire.schema import CLIENT
-from sessionizer.erasing.decoded import Piece
+from sessionizer.erasing.decoded import RAW, Piece
 from sessionizer.erasing.records import cross_out_records
 from sessionizer.erasing.search import Wanted
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import files_below, remove_data, remove_tree
-from sessionizer.home.names import LATE_EVENTS, OPEN_SESSIONS, QUARANTINE, SESSIONS, SESSIONS_DAILY
+from sessionizer.home.data_files import files_below, list_entries, remove_data, remove_tree
+from sessionizer.home.names import (
+    LATE_EVENTS,
+    OPEN_SESSIONS,
+    PROOF,
+    QUARANTINE,
+    SESSIONS,
+    SESSIONS_DAILY,
+    mint_prefix,
+)
 from sessionizer.home.roots import DataPath, folder_at, uri_of
 from sessionizer.home.stream_home import GROUP_LOGS, StreamHome
 from sessionizer.lineage.active import active_lineage
@@ -49,11 +57,12 @@ from sessionizer.state.savepoints.listing import (
 from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState
 
 _VALUE: Final = "_value"
-_RAW: Final = "raw"
+_TEXTS: Final = {QUARANTINE: "raw", PROOF: "samples"}
+"""Column of each table whose texts may name people anywhere. A row of a proof only loses its samples."""
 _SESSION: Final = "session_id"
 _WHEN: Final = {
     SESSIONS: "started_at", LATE_EVENTS: "event_time", OPEN_SESSIONS: "started_at", SESSIONS_DAILY: "date",
-    QUARANTINE: "lineage",
+    QUARANTINE: "lineage", PROOF: "lineage",
 }  # fmt: skip
 """Column of each table with rows of people that tells whether a row is older than an erasure."""
 _AT_ONCE: Final = {
@@ -126,6 +135,9 @@ class Sweep:
             for file in self._find_unlisted(each):
                 remove_data(file)
             self.say(f"{each.name}: cleaned, old files deleted")
+        for copy in list_entries(self.home.proofs):  # of a lineage of before, if its proof began before the approval
+            if copy.name < mint_prefix(self.approved_at + 1_000):  # an id names the second
+                remove_tree(copy)
 
     def erase_savepoints(self) -> list[str]:
         """Remove native and incomplete savepoints, and write the canonical ones anew that hold events of these people.
@@ -180,18 +192,19 @@ class Sweep:
 
     def _held(self) -> Iterator[_Held]:
         """Yield each table that is there and may have rows of these people."""
-        for folder in dict.fromkeys(sink_folders(self.home, origins_of(self.home))):
-            for name, location in self.home.table_locations(folder).items():
-                if name in _WHEN and table_exists(self.spark, name, location):
-                    yield from filter(None, (self._held_in(name, location),))
+        folders = dict.fromkeys(sink_folders(self.home, origins_of(self.home)))
+        places = [place for each in folders for place in self.home.table_locations(each).items()]
+        for name, location in (*places, (PROOF, uri_of(self.home.table(PROOF)))):
+            if name in _WHEN and table_exists(self.spark, name, location):
+                yield from filter(None, (self._held_in(name, location),))
 
     def _held_in(self, name: str, location: str) -> _Held | None:
         column, redacts, until = self.erasure.column, self.erasure.redacts, f"timestamp_millis({self.erasure.until_ms})"
         has_column = column in PERSONAL
-        if name == QUARANTINE or (name == OPEN_SESSIONS and not (has_column or redacts)):
+        if name in _TEXTS or (name == OPEN_SESSIONS and not (has_column or redacts)):
             # it has no event time. Of open sessions all go, and the next batch with a snapshot brings them
             since = ", ".join(f"'{each}'" for each in ("", *self._lineages_since()))
-            return _Held(name, location, _RAW if name == QUARANTINE else _SESSION, f"lineage NOT IN ({since})")
+            return _Held(name, location, _TEXTS.get(name, _SESSION), f"lineage NOT IN ({since})")
         columns = self.spark.read.format("delta").load(location).schema
         if name == SESSIONS and (redacts or not has_column):
             names = columns["events"].dataType.elementType.names if "events" in columns.names else []  # type: ignore[attr-defined]
@@ -212,6 +225,8 @@ class Sweep:
         return _Held(name, location, column if has_column else _SESSION, old, found, theirs)
 
     def _changes(self, held: _Held) -> dict[str, Column]:
+        if held.name == PROOF:
+            return {held.column: F.lit("[]")}
         if held.name != SESSIONS:
             return {name: F.lit(None) for name in held.redacts}
         return {"events": F.transform("rows.events", partial(self._redact, held.redacts))} if held.redacts else {}
@@ -240,18 +255,18 @@ class Sweep:
                 named = F.col(f"event.{self.erasure.column}") == values[_VALUE]
                 theirs = events.join(values, named, "left_semi")
             return theirs.select(F.col(_SESSION).alias(_VALUE)).distinct()
-        if held.column != _RAW:
+        if held.name not in _TEXTS:
             return values
 
         def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             wanted = Wanted(people)
             for batch in batches:
                 texts = batch.column(0).to_pylist()
-                found = (text is not None and wanted.count(Piece(_RAW, text.encode(), is_text=True)) for text in texts)
+                found = (text is not None and wanted.count(Piece(RAW, text.encode(), is_text=True)) for text in texts)
                 yield batch.filter(pa.array(map(bool, found), pa.bool_()))
 
-        raw = rows.where(held.old).select(F.col(_RAW).alias(_VALUE)).distinct()
-        return raw.mapInArrow(find, raw.schema)
+        texts = rows.where(held.old).select(F.col(held.column).alias(_VALUE)).distinct()
+        return texts.mapInArrow(find, texts.schema)
 
     def _find_unlisted(self, held: _Held) -> Iterator[DataPath]:
         """Yield the files with rows of these people that the table does not have, such as those of a killed batch.

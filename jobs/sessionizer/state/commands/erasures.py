@@ -21,7 +21,7 @@ from sessionizer.core.definition.erasure import KEY, PERSONAL
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import DamagedFile, InvalidSpec, LookupNotInstalled
 from sessionizer.home.local_files import first_line
-from sessionizer.home.names import QUARANTINE
+from sessionizer.home.names import PROOF, QUARANTINE
 from sessionizer.state.commands.command import Command, Decision, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -83,6 +83,7 @@ class ErasePlan(Decision):
         yield f"  to    a new lineage without {without}{count_text(self.open_events, 'open event')}"
         for table, rows in self.rows.items():
             done = "redacted" if self.redacts and table != QUARANTINE else "deleted"
+            done = "cleared of their samples" if table == PROOF else done
             yield f"  {table}: {count_is(rows, 'row')} {done}"
         if self.measures:
             yield f"        measures of finished sessions stay as they are: {', '.join(self.measures)}"

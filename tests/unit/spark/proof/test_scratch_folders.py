@@ -8,8 +8,7 @@ import pytest
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.spark.proof.fork import Fork, scratch_folder, write_recorded_offsets
-from sessionizer.spark.proof.replay import replay_spec
+from sessionizer.spark.proof.replay import Fork, replay_spec, scratch_folder, write_recorded_offsets
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.places import opened

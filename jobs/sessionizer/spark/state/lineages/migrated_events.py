@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sessionizer.checkpoint.log_entries import PARTITIONS, read_planned_batch
 from sessionizer.control.records.erasure_record import read_erased
-from sessionizer.core.definition.rules import Clock
+from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
 from sessionizer.core.key_group.table_rows import decide_rows
 from sessionizer.core.wire import rows, schema
@@ -37,18 +37,27 @@ from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, read_applied
 from sessionizer.migrations.declared import (
     AppliedMigration,
+    Assignment,
     CompiledMigration,
     compile_migrations,
     list_columns_after,
     record_applied,
 )
+from sessionizer.migrations.draft import SAMPLES, MergedKey, MigratedSample, Preview
 from sessionizer.migrations.graph import bring_to
-from sessionizer.spark.ingest.guard import arrow_fields, types_of
+from sessionizer.spark.ingest.expressions import (
+    check_type,
+    find_beyond_years,
+    normalize_type,
+    require_keepable,
+    require_type,
+)
+from sessionizer.spark.ingest.guard import INTEGERS, arrow_fields, types_of
+from sessionizer.spark.internals.trying import try_expression
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.processor import Output
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.write import BatchCounts, Sinks
-from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrate_rows, payload_names, payload_of
 from sessionizer.spark.state.lineages.new_lineage import DividedEvents, count_shares, divide
 from sessionizer.spark.state.open_events import (
     KeptState,
@@ -74,6 +83,81 @@ from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 DECIDED: Final = "decided"
 """Folder with rows of ``rows.EMITTED``: what the key groups came to before the migration."""
 _SEED_BATCH: Final = 0
+_PREFIX: Final = f"{schema.PAYLOAD}_"
+_CLOCK, _TIE = "clock_ms", "tie_ms"
+_EVENT: Final = frozenset({
+    schema.KEY, schema.CLIENT, _CLOCK, _TIE, schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT,
+})  # fmt: skip
+_ROW, _BEFORE, _NUMBER = "_row", "_before", "_number"
+
+
+def _names_in(columns: Sequence[str]) -> list[str]:
+    """Return the names that a spec has for the payload ``columns`` of canonical rows."""
+    return [name.removeprefix(_PREFIX) for name in columns if name.startswith(_PREFIX)]
+
+
+def _show_events(events: DataFrame) -> list[Column]:
+    """Return the columns of a canonical open event as a migration sees them."""
+    payload = _names_in(events.columns)
+    at = F.nullif(F.col(_TIE), F.lit(0)) if _TIE in events.columns else F.col(_CLOCK)
+    names = (schema.KEY, schema.CLIENT, "event_time", schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT)
+    own = {name: F.timestamp_millis(at) if name == "event_time" else F.col(name) for name in names}
+    # a payload column of the same name is meant, because only that one is the user's
+    ours = [column.alias(name) for name, column in own.items() if name not in payload]
+    return [*ours, *(F.col(f"`{_PREFIX}{name}`").alias(name) for name in payload)]
+
+
+def _migrate(events: DataFrame, compiled: CompiledMigration) -> DataFrame:
+    """Return canonical open events after a migration. Other columns stay, and nothing is evaluated.
+
+    A key is null where its expression gave none, and a timeout is below 1 where its was none. Raises InvalidSpec for
+    SQL that does not fit.
+    """
+    view = events.select(F.struct(*(F.col(f"`{name}`") for name in events.columns)).alias(_ROW), *_show_events(events))
+    found = {
+        schema.KEY: _text(view, compiled.key),
+        schema.CLIENT: _text(view, compiled.client),
+        schema.TIMEOUT: _timeout(view, compiled.timeout_ms),
+        **{f"{_PREFIX}{each.column}": _payload(view, each) for each in compiled.payload},
+    }
+    if (where := compiled.where.sql) is not None:
+        require_type(view, compiled.where.field, where, ("boolean",), "For example: client <> 'test'")
+        view = view.where(F.coalesce(try_expression(view, where), F.lit(False)))  # noqa: FBT003  lit has no keyword
+    own = [name for name in events.columns if not name.startswith(_PREFIX)]
+    # the payload columns stay between those of the event and the two that canonical rows end with
+    names = [name for name in own if name in _EVENT], list(found)[3:], [name for name in own if name not in _EVENT]
+    columns = {name: found.get(name) for some in names for name in some}
+    return view.select(*((_old_column(name) if new is None else new).alias(name) for name, new in columns.items()))
+
+
+def _old_column(name: str) -> Column:
+    return F.col(f"{_ROW}.`{name}`")
+
+
+def _text(view: DataFrame, assignment: Assignment) -> Column | None:
+    if assignment.sql is None:
+        return None
+    check_type(view, assignment.field, assignment.sql)
+    return try_expression(view, assignment.sql).cast("string")
+
+
+def _timeout(view: DataFrame, assignment: Assignment) -> Column | None:
+    """Return the timeout, 0 for none, at most ``NEVER_MS``."""
+    if assignment.sql is None:
+        return None
+    require_type(view, assignment.field, assignment.sql, INTEGERS, "It is in milliseconds, for example 1800 * 1000L")
+    found = try_expression(view, assignment.sql).cast("bigint")
+    return F.least(F.coalesce(found, F.lit(0).cast("bigint")), F.lit(NEVER_MS))
+
+
+def _payload(view: DataFrame, assignment: Assignment) -> Column | None:
+    if assignment.sql is None:
+        return None
+    kind = normalize_type(require_keepable(view, assignment.field, assignment.sql))
+    found = try_expression(view, assignment.sql).cast(kind)
+    beyond = find_beyond_years(found, kind)
+    # a moment that Arrow or Delta cannot keep would end the stream at the next merge
+    return found if beyond is None else F.when(~F.coalesce(beyond, F.lit(False)), found)  # noqa: FBT003  lit has no keyword
 
 
 def payload_so_far(spec: StreamSpec, kept: KeptTypes) -> schema.Payload:
@@ -147,8 +231,10 @@ class MigratedEvents:
         if self.keeps_none:
             return KeptTypes(self.committed.kept.time_mode)
         shape = from_arrow_schema(self._shape, prefer_timestamp_ntz=False)
-        after = migrate_rows(self.spark.createDataFrame([], shape), self.compiled)
-        return KeptTypes(self.committed.kept.time_mode).add_payload(types_of(payload_of(after)))
+        after = reduce(_migrate, self.compiled, self.spark.createDataFrame([], shape))
+        names = _names_in(after.columns)
+        payload = StructType([StructField(each, after.schema[f"{_PREFIX}{each}"].dataType) for each in names])
+        return KeptTypes(self.committed.kept.time_mode).add_payload(types_of(payload))
 
     def decide(self) -> None:
         """Decide the log of each key group by the rules so far, and keep the results. Reads the state once."""
@@ -159,7 +245,7 @@ class MigratedEvents:
 
     def migrate(self, key_groups: int) -> DividedEvents:
         """Migrate the events, after ``decide``, for ``key_groups``. Raises MigrationRefused, UnfaithfulState."""
-        after = migrate_rows(self.decided_events(), self.compiled)
+        after = reduce(_migrate, self.compiled, self.decided_events())
         if self.keeps_none:
             after = self.spark.createDataFrame([], after.schema)
         shares = divide(after, key_groups, self.folder / "migrated", admissions_in(self._decided()))
@@ -206,7 +292,7 @@ class MigratedEvents:
     @cached_property
     def compiled(self) -> tuple[CompiledMigration, ...]:
         """The pending migrations as assignments. Raises MigrationRefused."""
-        return compile_migrations(self.home.name, self.pending, payload_names(self._shape.names))
+        return compile_migrations(self.home.name, self.pending, _names_in(self._shape.names))
 
     @cached_property
     def _shape(self) -> pa.Schema:
@@ -243,7 +329,7 @@ class MigratedEvents:
 
         def list_later(columns: Sequence[str]) -> list[str]:
             """Return the payload columns that rows with ``columns`` have after the migrations."""
-            return [f"{PREFIX}{name}" for name in sorted(list_columns_after(payload_names(columns), migrations))]
+            return [f"{_PREFIX}{name}" for name in sorted(list_columns_after(_names_in(columns), migrations))]
 
         def decide_group(label: int, blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
             found = decide_rows(decode_log(blobs), numbers[label], shared, final_by_ms, events)
@@ -255,3 +341,60 @@ class MigratedEvents:
             yield from tabulate_output(output).to_batches()
 
         return decide_group
+
+
+def preview_migrations(events: MigratedEvents) -> Preview:
+    """Return what pending migrations do, by files in their folder. Raises InvalidSpec, MigrationRefused."""
+    events.decide()
+    given = events.decided_events()
+    given = given.withColumn(_BEFORE, _as_json(given)).withColumn(_NUMBER, F.monotonically_increasing_id())
+    before = _evaluate(events, "before", given)
+    after = _evaluate(events, "preview", reduce(_migrate, events.compiled, before))
+    wrong = {schema.KEY: F.col(schema.KEY).isNull(), schema.TIMEOUT: F.col(schema.TIMEOUT) < 1}
+    unfit = after.agg(*(F.count_if(each).alias(name) for name, each in wrong.items())).first()
+    events.require_whole(unfit.asDict() if unfit else {})
+    old_key = F.get_json_object(_BEFORE, f"$.{schema.KEY}")
+    merged = after.groupBy(schema.KEY).agg(F.collect_set(old_key).alias("keys")).where(F.size("keys") > 1)
+    split = after.groupBy(old_key.alias("old")).agg(F.count_distinct(schema.KEY).alias("keys")).where("keys > 1")
+    ids = after.groupBy(schema.KEY, schema.EVENT_ID).count().where("count > 1")
+    kept, counts, total = after.count(), events.counts(), before.count()
+    collisions = merged.orderBy(F.size("keys").desc(), schema.KEY).limit(SAMPLES).collect()
+    return Preview(
+        stream=events.home.name,
+        lineage=events.committed.lineage,
+        batch_id=events.committed.batch_id,
+        ids=tuple(each.id for each in events.pending),
+        finished=counts.get(rows.SESSIONS, 0),
+        events=total,
+        leave=total - kept,
+        keys_before=before.select(schema.KEY).distinct().count(),
+        keys_after=after.select(schema.KEY).distinct().count(),
+        merged_keys=merged.count(),
+        split_keys=split.count(),
+        duplicates=int(ids.agg(F.sum(F.col("count") - 1)).collect()[0][0] or 0),
+        collisions=tuple(
+            MergedKey(row.key, len(row["keys"]), tuple(sorted(row["keys"])[:SAMPLES])) for row in collisions
+        ),
+        samples=_samples(before, after),
+    )
+
+
+def _evaluate(events: MigratedEvents, name: str, frame: DataFrame) -> DataFrame:
+    """Evaluate ``frame`` once."""
+    place = uri_of(events.folder / name)
+    frame.write.parquet(place)
+    return frame.sparkSession.read.schema(frame.schema).parquet(place)
+
+
+def _as_json(frame: DataFrame) -> Column:
+    return F.to_json(F.struct(*_show_events(frame)), {"ignoreNullFields": "false"})
+
+
+def _samples(before: DataFrame, after: DataFrame) -> tuple[MigratedSample, ...]:
+    """Return the first events by key and time, each before and after."""
+    first = before.orderBy(schema.KEY, _CLOCK, schema.EVENT_ID).limit(SAMPLES).select(_NUMBER, _BEFORE)
+    now = after.select(_NUMBER, _as_json(after).alias("now"))
+    found = first.join(now, _NUMBER, "left").collect()
+    pairs = [(json.loads(row[_BEFORE]), None if row["now"] is None else json.loads(row["now"])) for row in found]
+    pairs.sort(key=lambda pair: (pair[0]["key"], str(pair[0]["event_time"])))
+    return tuple(MigratedSample(*pair) for pair in pairs)

@@ -83,11 +83,18 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
     source = spec.source
     if source.format != "kafka" or not spec.rules.clock.has_watermark:
         return None
-    begins: dict[str, dict[str, int]] = beginning.offset or {}
-    ends = offsets_at(spark, source, home, Start(edge=Edge.LATEST))
+    earliest, ends = (offsets_at(spark, source, home, Start(edge=edge)) for edge in Edge)
+    asked: Mapping[str, Mapping[str, int]] = beginning.offset or {}
+    # a topic that stays may have lost records or got partitions since, and Spark reads only what is there
+    begins = {
+        topic: {
+            part: min(max(asked.get(topic, {}).get(part, 0), begin), ends[topic][part]) for part, begin in of.items()
+        }
+        for topic, of in earliest.items()
+    }
     until = {
-        topic: {partition: min(end, begins[topic].get(partition, 0) + _SAMPLE) for partition, end in partitions.items()}
-        for topic, partitions in ends.items()
+        topic: {part: min(ends[topic][part], begin + _SAMPLE) for part, begin in of.items()}
+        for topic, of in begins.items()
     }
     span = {"startingOffsets": json.dumps(begins), "endingOffsets": json.dumps(until)}
     sample = source.model_copy(update={"options": {**source.options, **span}})
