@@ -83,8 +83,12 @@ _ACROSS_LINES: Final = (
     ),
     _rule(rf"(?i)(<[\w:.-]{{0,80}}?{_NAMED}(?:\s[^<>]*)?>)[^<]+(?=</|$)", *_NAMES),
     _rule(rf"""(?i)(name=["'][^"'<>]{{0,200}}?{_NAMED}["']\s+value=){_QUOTED}""", "value="),
-    _rule(r"(?i)\b((?:proxy-)?authorization[\"']?\s*[=:]\s*[\"']?(?:\w+\s+)?)[\w.~+/=:-]{4,}", "authorization"),
-    _rule(r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", "bearer", "basic"),
+    # a name before its own value is no token of a header: hidden, it would show the value
+    _rule(
+        rf"(?i)\b((?:proxy-)?authorization[\"']?\s*[=:]\s*[\"']?(?:\w+\s+)?)(?!{_NAMED}{_QUOTE}{_MEANS})[\w.~+/=:-]{{4,}}",
+        "authorization",
+    ),
+    _rule(rf"(?i)\b((?:bearer|basic)\s+)(?!{_NAMED}{_QUOTE}{_MEANS})[\w.~+/=-]{{8,}}", "bearer", "basic"),
 )
 _IN_A_LINE: Final = (
     # before the named values, because its value would end at the blank

@@ -135,6 +135,8 @@ def test_a_planted_value_is_found_with_its_exact_count(
     folder = tmp_path_factory.mktemp("planted")
     way, write = KINDS[name]
     others = [other for other in others if other.isascii() or name not in ESCAPE_LETTERS]
+    # a letter before a value of so many bytes is its length in a footer of Parquet, so that one counts
+    others = [other for other in others if ord(other[0]) != len(value.encode())]
     texts = [value] * times + [other.format(value) for other in others]
     (folder / name).write_bytes(write(texts))
     found = {each.decoded_by: each for each in searched(folder, value)}
