@@ -295,7 +295,10 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
 
 
 def create_data_json(path: DataPath, value: Mapping[str, object]) -> bool:
-    """Create ``path`` unless it exists. Returns True for the one caller that did. Raises as ``publish_json``."""
+    """Create ``path`` unless it exists. Returns True for the one caller that did.
+
+    Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable.
+    """
     if isinstance(path, Path):
         return create_json(path, value)
     try:

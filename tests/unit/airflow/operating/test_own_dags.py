@@ -55,7 +55,7 @@ def context_of(task: OwnTask, run: str = RUN) -> Any:
 
 @pytest.fixture(autouse=True)
 def waiting(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """The streams go by their files. What is returned has the upgrade of one wait: its file is edited."""
+    """Streams that run by their files. Returns a function that edits the file of one, so that its upgrade waits."""
     monkeypatch.setenv("SESSIONIZER_HOME", str(platform.home))
     monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
     for name in STREAMS:

@@ -89,7 +89,7 @@ def be_away(*_: object, **__: object) -> NoReturn:
 def test_records_that_are_away_for_a_while_end_no_driver(
     prepared: PreparedQuery, clock: Clock, monkeypatch: pytest.MonkeyPatch, kinds: list[str]
 ) -> None:
-    """How long that may last says the lease."""
+    """The lease says how long that may last."""
     timeouts = {"acme": 5_000}
     monkeypatch.setattr(punctuation, "read_timeout_table", lambda *_: dict(timeouts))
     housekeeping = Housekeeping(prepared, Until.STOPPED, lambda _: None)
