@@ -399,7 +399,7 @@ def test_a_broken_spec_is_an_import_error_and_the_others_keep_their_dags(tmp_pat
     assert len(found["dags"]) == DAGS_PER_STREAM + DAGS_OF_THE_PLATFORM
     ((file, error),) = found["errors"].items()
     assert Path(file).name == "broken_specs.py"
-    for fact in (f"{bad}:5", "mapping.kee is 'k'", "Did you mean 'key'"):
+    for fact in (f"{bad}:4", "mapping.kee is 'k'", "Did you mean 'key'"):
         assert fact in error
 
 

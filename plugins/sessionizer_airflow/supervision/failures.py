@@ -7,6 +7,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.errors import RetryEffect
+from sessionizer.home.clock import MINUTE
 from sessionizer.home.names import is_command, name_process
 from sessionizer.lineage.canary.canary_record import UnstartedLineage
 from sessionizer.redaction import redact
@@ -179,8 +180,11 @@ def is_gone_at(record: SupervisionRecord, heard_ms: int, policy: SupervisionPoli
 
 
 def is_backing_off(record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
-    """Whether the next start is not due yet. A wait beyond the longest is none: the clock was set back since."""
-    return now_ms < record.restart_at <= now_ms + policy.longest_backoff_ms
+    """Whether the next start is not due yet. A wait far beyond the longest is none: the clock was set back since.
+
+    A failure is recorded a moment after ``now_ms`` was read, so the longest wait ends somewhat later.
+    """
+    return now_ms < record.restart_at <= now_ms + policy.longest_backoff_ms + MINUTE
 
 
 def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:

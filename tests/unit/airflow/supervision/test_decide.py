@@ -307,6 +307,14 @@ def test_a_clock_that_is_set_back_keeps_no_stream_down(cause: str, back: int) ->
     assert isinstance(decision, Replace)
 
 
+def test_the_longest_wait_counts_though_its_failure_is_recorded_a_moment_later() -> None:
+    failure = Failure(what="it broke", cause=CAUSES["SourceUnreachable"], uid=UID)
+    record = add_failure(SupervisionRecord(attempts=30), failure, POLICY, NOW + 20)
+    decision = decide(Situation(desired=RUNNING, driver=None), record, POLICY, NOW)
+    assert isinstance(decision, Wait)
+    assert decision.until_ms == NOW + 20 + POLICY.longest_backoff_ms
+
+
 def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> None:
     """The clock of its machine is an hour slow: each of its beats looks old."""
     record = SupervisionRecord()
