@@ -175,8 +175,9 @@ def require_own_tables(spec: StreamSpec, others: Iterable[StreamSpec], platform_
             raise InvalidSpec("sink.table", spec.sink.table, f"a name of its own, because stream {other.name!r} has it")
 
 
-def _is_in_table(folder: str, tables: str) -> bool:
-    return any(f"{folder}/".startswith(f"{tables}/{table}/") for table in TABLES)
+def _is_in_table(folder: str, other: str) -> bool:
+    """Return whether ``folder`` is a table of the tables in ``other``, or lies within one."""
+    return any(f"{folder}/".startswith(f"{other}/{table}/") for table in TABLES)
 
 
 def _names_of_tables(spec: StreamSpec) -> set[str]:

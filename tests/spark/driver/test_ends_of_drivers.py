@@ -55,7 +55,7 @@ def run(stage: Stage, say: Callable[[str], None], until: Until = Until.STOPPED) 
 def deliver_events(spark: SparkSession) -> None:
     # Spark has no public way to wait for its listeners
     bus = spark.sparkContext._jsc.sc().listenerBus()
-    bus.waitUntilEmpty()
+    bus.waitUntilEmpty(120_000)  # ms
 
 
 def while_its_batch_runs(spark: SparkSession, stage: Stage) -> threading.Thread:

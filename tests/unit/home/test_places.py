@@ -127,7 +127,8 @@ CONTROL_FILES = {
 }  # fmt: skip
 LINEAGE_FILES = {
     "spec.json", "types.json", "drained.json", "excluded_ranges.json", "source.json", "checkpoint.json",
-    "fingerprint.json", "origin.json", "migrations.json", "canary.json", "promoted.json",
+    "fingerprint.json", "origin.json", "migrations.json", "canary.json", "promoted.json", "unreadable_files.json",
+    "schema_ids.json", "announced_timeouts.json",
 }  # fmt: skip
 OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "open_sessions": "open_sessions.json",
