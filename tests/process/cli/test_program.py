@@ -311,7 +311,7 @@ def test_a_link_out_of_the_commit_is_refused(specs: Path) -> None:
     git(specs, *AUTHOR, "commit", "-qm", "link")
     found = diff(specs, "--against", "HEAD")
     assert found.returncode == 2
-    assert "other.yaml is a link to a file outside" in " ".join(found.stderr.split())
+    assert "other.yaml" in found.stderr
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--output=/tmp/x", "HEAD:our specs"])
