@@ -144,7 +144,8 @@ def test_ctrl_c_in_the_middle_of_an_import_ends_the_command_all_the_same() -> No
 @pytest.mark.parametrize("module", ["typer", "sessionizer.home.roots"])
 def test_ctrl_c_while_the_modules_are_imported_leaves_no_traceback(module: str) -> None:
     command = [sys.executable, "-X", "importtime", MAIN, "status"]
-    begun = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # a small pipe holds it up until its lines are read: a busy machine else reads them when it has ended
+    begun = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, pipesize=4096)
     assert any(line.split("|")[-1].strip() == module for line in known(begun.stderr))
     os.killpg(begun.pid, signal.SIGINT)
     _, said = begun.communicate(timeout=60)
