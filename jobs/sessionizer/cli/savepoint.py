@@ -145,6 +145,8 @@ def create(  # noqa: PLR0913  one parameter per option
         else:
             made = _make_canonical(where, batch, asked, at.master, check)
         check()  # again: the stream must not have read more than was saved
+    if made.made_at < begun_at:
+        say(f"note: savepoint {made.id} was complete before, since {moment_text(made.made_at)}. Nothing was written")
     made_line = f"savepoint {made.id} of {made.stream} after batch {made.batch_id}: {contents_line(made)}"
     at.show(made.to_json(), [made_line, uri_of(asked.folder / made.id)])
 

@@ -168,6 +168,7 @@ def test_the_history_has_every_batch_of_a_driver_that_ended(
 ) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, 4)
+    deliver_events(spark)  # of the queries of other tests: a driver has a session of its own
     # the end of Spark delivers what its listeners were not told so far: that much of it is made here
     monkeypatch.setattr(type(spark), "stop", deliver_events)
     run(stage, lambda _: None, Until.CAUGHT_UP)

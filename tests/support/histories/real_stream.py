@@ -317,7 +317,7 @@ class RealStream:
         assert [*find_left(self.home, tuple(self.erased), ())] == []
 
     @contextmanager
-    def killed_at(self, check: int) -> Iterator[None]:
+    def killed_at(self, check: int, *, surely: bool = True) -> Iterator[None]:
         """Have a command die when it checks its lease for the ``check``-th time, while the block runs."""
         asked, real = [0], Lease.check
 
@@ -331,6 +331,7 @@ class RealStream:
         with self.monkeypatch.context() as patch, suppress(Killed):
             patch.setattr(Lease, "check", die)
             yield
+        assert asked[0] >= check or not surely, f"it checked its lease {asked[0]} times"
         self._end_killed_command()
 
     def _end_killed_command(self) -> None:

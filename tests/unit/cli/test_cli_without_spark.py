@@ -21,14 +21,17 @@ from sessionizer.control.records.operation_record import (
     read_operations,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
+from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import DriverStillRuns, InvalidSpec, PlanChanged, StreamBegun
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from support.checkpoints.fabricated_checkpoints import fabricated
 from support.expected.file_accesses import folder_digest
 from support.fixtures.reviewed import Reviewed
-from support.places import known
+from support.places import known, opened
 from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import begun_restore, write_operation
 
@@ -95,6 +98,14 @@ NEVER_RAN: dict[str, type[errors.SessionizerError]] = {
     "apply": errors.NothingToSave,
     "upgrade": errors.NothingToSave,
 }
+
+
+@pytest.mark.parametrize(("verb", "option"), [("restore", "--in"), ("upgrade", "--in")])
+def test_a_place_that_nothing_reads(platform: Platform, home: StreamHome, verb: str, option: str) -> None:
+    start_lineage(home)
+    error = typed(platform, verb, option, "foo://savepoints")
+    assert isinstance(error, errors.InvalidSpec)
+    assert (error.field, error.value) == (option, "foo://savepoints")
 
 
 @pytest.mark.parametrize("verb", NEVER_RAN)
@@ -257,6 +268,15 @@ def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform
     error = known(typed(platform, "restore", "--approve", DIGEST))
     (note,) = error.__notes__
     assert f"pid {os.getpid()}" in note, "another process carries it out, so nobody resumes it"
+
+
+def test_a_key_group_that_the_state_does_not_have(platform: Platform, home: StreamHome) -> None:
+    lineage = start_lineage(home, spec=LineageSpec({"source": {"format": "files"}, "key_groups": 4}))
+    TYPES_FILE.of(home, lineage).write(KeptTypes(Clock.EVENT_TIME))
+    fabricated(2).put(opened(home.checkpoint(lineage)))
+    error = CliRunner().invoke(app, ["state", "show", "clicks", "--group", "4", "--home", str(platform.home)]).exception
+    assert isinstance(error, errors.InvalidSpec)
+    assert (error.field, error.value) == ("--group", 4)
 
 
 def test_a_seed_needs_a_history(platform: Platform, home: StreamHome) -> None:

@@ -11,17 +11,23 @@ from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.counts import number_is
 from sessionizer.deployment.differences import Difference
 from sessionizer.errors import InvalidSpec, NotAccepted, NoWayBack
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.state.commands.moves import LossPlan
 from sessionizer.state.commands.restores import Restore, RestorePlan, RollbackPlan, consequences
+from sessionizer.state.commands.return_plans import FileFacts
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, way_back
+from sessionizer.state.lineages.table_snapshot import SparkNeeded
 from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
+from support.checkpoints.fabricated_checkpoints import manifest_of
 from support.fixtures.reviewed import Reviewed
 from support.places import opened
+from support.streams.stage import clicks_spec
 
 PLAN = RestorePlan(
     stream="clicks",
@@ -55,6 +61,17 @@ def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], Non
     golden("plans/restore.txt", "".join(f"{line}\n" for line in PLAN.lines()))
     assert number_is(1) in "".join(consequences((), Replay("files", 1)))
     assert PLAN.days == ("2026-11-22", "2026-11-23")
+
+
+@pytest.mark.parametrize("typed", ["modified:yesterday", ""])
+def test_a_range_that_no_source_of_files_has_needs_no_spark(home: StreamHome, typed: str) -> None:
+    spec = json.loads(json.dumps(document_of(StreamSpec.model_validate({"name": "clicks", **clicks_spec()}))))
+    savepoint, manifest = SavepointHome.of(home.savepoints, "monday"), replace(manifest_of("monday"), spec=spec)
+    with pytest.raises(SparkNeeded):
+        FileFacts().resolve_ranges(home, savepoint, manifest, ["a.json"])
+    with pytest.raises(InvalidSpec) as refused:
+        FileFacts().resolve_ranges(home, savepoint, manifest, ["a.json", typed])
+    assert (refused.value.field, refused.value.value) == ("--exclude", typed)
 
 
 def test_a_table_of_two_folders_is_told_with_each_place() -> None:

@@ -13,7 +13,7 @@ from sessionizer.cli.places import Options, Stream, savepoints_folder, shares
 from sessionizer.cli.terminal import working_spark
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.counts import count_text, state_text
-from sessionizer.errors import InvalidSpec, NothingToShow, UnusableSavepoint
+from sessionizer.errors import NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_identifier
@@ -71,12 +71,10 @@ class BatchState:
         return sorted(str(row[0]) for row in rows)
 
     def groups(self, group: int | None, heaviest: int) -> tuple[dict[str, Any], list[str]]:
-        """Return the contents of all key groups, or of one. Raises InvalidSpec for an unknown ``group``."""
+        """Return the contents of all key groups, or of one."""
         from sessionizer.spark.state.contents_reader import read_contents, read_timers  # noqa: PLC0415  fast --help
         from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
-        if group is not None and group >= self.state.key_groups:
-            raise InvalidSpec("--group", group, f"a key group from 0 to {self.state.key_groups - 1}")
         with reading_state(self.spark):
             contents = read_contents(self.spark, self.state, self.rules, heaviest, group)
             timers = read_timers(self.spark, self.state)

@@ -122,6 +122,8 @@ def show(
         raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
     where = at.known_home_of(stream)
     found = find_retained_batch(where, batch)  # reports an error before Spark starts
+    if group is not None and group >= (key_groups := int(found.spec["key_groups"])):
+        raise InvalidSpec("--group", group, f"a key group from 0 to {key_groups - 1}")
     shown_lines = key_in_files(found, key) if key is not None else None
     if shown_lines is None:
         with working_spark("state", stream, at.master, f"starting Spark to look into {stream}", where.data) as spark:

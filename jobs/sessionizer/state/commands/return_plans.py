@@ -57,6 +57,7 @@ from sessionizer.state.restores.ranges import (
     combine_ranges,
     coming_back_remarks,
     drop_excluded_files,
+    parse_range,
     replay_of_delta,
     replay_of_files,
     replay_of_topic,
@@ -107,7 +108,9 @@ class FileFacts:
     def resolve_ranges(
         self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
     ) -> ResolvedRanges:
-        """Resolve the ``typed`` exclusions in the source, with those of the savepoint's lineage."""
+        """Resolve the ``typed`` exclusions in the source, with those of the savepoint's lineage. Raises InvalidSpec."""
+        for each in typed:
+            parse_range(each, read_saved_spec(savepoint, manifest).source.format)
         if typed:
             raise SparkNeeded(f"a look at the source for savepoint {savepoint.id}")
         return combine_ranges(carried_ranges(home, manifest), (), ())

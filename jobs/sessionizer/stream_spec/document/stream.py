@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sessionizer.home.clock import HOUR, SECOND
+from sessionizer.home.clock import HOUR, MINUTE, SECOND
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.stream_spec.document.names import (
     COLUMN_NAMES_SCHEMA,
@@ -78,8 +78,10 @@ class MaintenanceWindow:
         for day in (today + timedelta(days=offset) for offset in range(-1, _WEEK + 2)):
             if day.weekday() in self.days:
                 midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001  the zone follows
-                end = self.end if self.end > self.start else self.end + _LAST_MINUTE
-                yield self._moment(midnight, self.start), self._moment(midnight, end)
+                length = self.end - self.start if self.end > self.start else self.end - self.start + _LAST_MINUTE
+                begin, end = (self._moment(midnight, self.start + after) for after in (0, length))
+                # one that lies in the hour that the clocks leave out would have no length, or end before it begins
+                yield begin, end if end > begin else begin + length * MINUTE
 
     def _moment(self, midnight: datetime, minutes: int) -> int:
         local = (midnight + timedelta(minutes=minutes)).replace(tzinfo=self.zone)
