@@ -263,6 +263,7 @@ def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path, le
     assert_as_defined(stage, files)
 
 
+@pytest.mark.long
 def test_a_killed_drivers_scratch_is_closed_and_goes_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

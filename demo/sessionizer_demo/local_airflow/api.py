@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sessionizer_demo.local_airflow.installation import Installation
 
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 1.0
 MORE_ATTEMPTS = 3
 HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")

@@ -115,7 +115,7 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     assert not list_committed_batches(stage.checkpoint)
 
 
-@pytest.mark.parametrize("done", [0, 1, 2])
+@pytest.mark.parametrize("done", [*(pytest.param(done, marks=pytest.mark.long) for done in (0, 1)), 2])
 def test_a_driver_that_turns_its_next_batch_away_says_so_and_the_next_one_goes_on_there(
     spark: SparkSession,
     tmp_path: Path,

@@ -190,6 +190,7 @@ def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport)
     assert counts(report) == {(MONDAY, "acme"): 2, (TUESDAY, "acme"): 2}
 
 
+@pytest.mark.long
 def test_days_whose_sessions_have_left_stay_as_they_were_counted(report: DailyReport) -> None:
     land(report, ("acme", MONDAY, 100, "gap"), ("acme", TUESDAY, 7, "gap"))
     assert report.refresh() is not None

@@ -201,6 +201,7 @@ BAD_DELTA = [
 ]
 
 
+@pytest.mark.long
 def test_a_delta_table_with_bad_rows_and_then_another_column(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, csv_spec() | DELTA)
     good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(4)]

@@ -149,7 +149,7 @@ def test_a_column_may_change_while_a_driver_runs(spark: SparkSession, tmp_path: 
     assert table.read() == ["a1", "a2", "a3", "a4"]
 
 
-@pytest.mark.parametrize("read_by_then", [True, False])
+@pytest.mark.parametrize("read_by_then", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_name_that_means_another_column_is_refused_while_rows_are_unread(
     spark: SparkSession, tmp_path: Path, *, read_by_then: bool
 ) -> None:

@@ -114,6 +114,7 @@ def test_rows_leave_after_the_day_that_the_spec_says(spark: SparkSession, table:
     assert list_changes_after(Path(table.location), table.name, version, {"first"})[1] == [], "it is a change of ours"
 
 
+@pytest.mark.long
 def test_a_table_that_batches_replace_only_loses_its_old_files(spark: SparkSession, table: StreamedTable) -> None:
     snapshots = replace(table, name=names.OPEN_SESSIONS)
     plan = planned(spark, snapshots, NONE_KEPT)
@@ -177,6 +178,7 @@ def test_a_command_that_a_compaction_overtakes_deletes_its_rows_all_the_same(
     assert [row.operation for row in history] == ["DELETE", "OPTIMIZE"]
 
 
+@pytest.mark.long
 def test_a_command_that_lost_its_lease_meanwhile_does_not_try_again(
     spark: SparkSession, table: StreamedTable, delete_overtaken: Callable[[Callable[[], None]], None]
 ) -> None:

@@ -99,6 +99,7 @@ def open_rows(stage: Stage) -> list[dict[str, Any]]:
     return table_rows(stage.table("open_sessions"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("either_way")
 def test_each_session_is_there_once_after_kills_and_restarts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -251,6 +251,7 @@ def test_what_is_no_measure_is_refused_with_its_field(spark: SparkSession, sql: 
 LONG = " or ".join(f"client = 'client {number}'" for number in range(40))
 
 
+@pytest.mark.long
 def test_a_constraint_of_a_table_is_named_and_can_be_removed(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     (stage.feed / "1.json").write_bytes(line(0, client="client 1") + b"\n" + line(600, client="client 1"))

@@ -183,6 +183,7 @@ def test_nobody_comes_back_out_of_a_vault_an_old_file_or_a_history(erased: Erase
     assert landed(stage).sessions
 
 
+@pytest.mark.long
 def test_a_sweep_takes_what_a_killed_batch_left_and_leaves_what_came_later(
     erased: Erased, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +252,7 @@ def sessions_of(stage: Stage, person: str) -> list[dict[str, Any]]:
     return [row for row in table_rows(stage.table("sessions")) if row["key"] == person]
 
 
+@pytest.mark.long
 def test_what_proofs_restores_and_a_killed_sweep_left_goes_and_the_savepoint_stays(
     erased: Erased, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +289,7 @@ def proof_with(person: str, lineage: str | None) -> Proof:
     return Proof(mint_id(epoch_ms()), "clicks", str(lineage), epoch_ms(), 1, 2, 3, 0.5, (), (), (table,), (), None)
 
 
+@pytest.mark.long
 def test_requests_of_a_table_are_carried_out_once_and_get_the_moment(erased: Erased) -> None:
     spark, stage, place = erased.spark, erased.stage, str(erased.stage.root / "requests")
     first, second, third = erased.people

@@ -152,6 +152,11 @@ def test_redacted_columns_are_null_and_all_else_stays(accounts: Accounts) -> Non
         gone[*first, None if account in PEOPLE else page, account] += count
     assert accounts.open_events("after") == gone
 
+
+@pytest.mark.long
+def test_redacted_columns_stay_null_after_a_restore_and_beside_those_of_a_key(accounts: Accounts) -> None:
+    before, runner = accounts.sessions(), accounts.runner(redact="page, device")
+    accounts.erase(runner)
     bring_back(accounts)
     assert accounts.sessions() == redacted(accounts.sessions())
     assert {place: count for place, count in runner.count_unredacted().items() if count} == {}
@@ -167,15 +172,15 @@ def test_redacted_columns_are_null_and_all_else_stays(accounts: Accounts) -> Non
     assert sum(by_key.count_unredacted().values()) == 0
 
 
-def test_a_column_that_is_none_or_no_text_is_refused(accounts: Accounts) -> None:
+def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure_and_no_other_column_will_do(
+    accounts: Accounts,
+) -> None:
     wrong = {"column": ("nothing", "amount", "user_id"), "redact": (COLUMN, "nothing", "key")}
     for option, name in [(option, name) for option, names in wrong.items() for name in names]:
         with pytest.raises(InvalidSpec) as refused:
             (accounts.runner(name) if option == "column" else accounts.runner(redact=name)).look()
         assert (refused.value.field, refused.value.value) == (f"--{option}", name)
 
-
-def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure(accounts: Accounts) -> None:
     accounts.erase()
     spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
     for payload in ({}, {COLUMN: "amount"}):

@@ -93,7 +93,11 @@ def upgrade(spark: SparkSession, stage: Stage) -> None:
     assert execute(approved(found), found).outcome is Ending.DONE
 
 
-@pytest.mark.parametrize("release", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "release",
+    [pytest.param(folder, marks=[] if folder == FOLDERS[-1] else pytest.mark.long) for folder in FOLDERS],
+    ids=[folder.name for folder in FOLDERS],
+)
 def test_a_lineage_of_a_release_goes_on(spark: SparkSession, tmp_path: Path, release: Path) -> None:
     stage = unpack_release(release, tmp_path)
     before, lineage = sessions_of(spark, stage), stage.lineage

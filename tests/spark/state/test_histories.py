@@ -157,7 +157,8 @@ def test_an_upgrade_divides_the_state_anew_in_the_same_lineage(stream: RealStrea
     stream.end()
 
 
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("killed", [False, True])
 def test_an_upgrade_reads_again_what_the_driver_read_while_the_new_lineage_was_made(
     stream: RealStream, killed: bool
 ) -> None:

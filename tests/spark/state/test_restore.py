@@ -109,7 +109,7 @@ class Watched(list[str]):
         self.do(line)
 
 
-@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("between", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_new_lineage_is_made_before_the_stop_and_again_if_another_command_was_at_work(
     restored: Restored, between: bool
 ) -> None:
@@ -188,6 +188,7 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     assert ANNOUNCED_FILE.of(home, lineage).require() == AnnouncedTimeouts({"web": 60_000, "shop": 5_000})
 
 
+@pytest.mark.long
 def test_a_savepoint_that_a_restore_overtook_is_not_completed(restored: Restored) -> None:
     """Its table versions are those with its batch, and no user restores to a state that was left meanwhile."""
     home = restored.stage.stream_home

@@ -290,6 +290,7 @@ def ids_of_events(stage: Stage) -> list[str]:
     return sorted(event["event_id"] for row in rows for event in row["events"])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tuned")
 def test_records_that_retention_removed(
     spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str

@@ -221,6 +221,7 @@ def send(stage: Stage, name: str) -> None:
     (stage.feed / f"{name}.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
 
 
+@pytest.mark.long
 def test_the_tables_have_what_the_state_has(spark: SparkSession, tmp_path: Path) -> None:
     """The payload of the stream took other types on its way."""
     stage, columns = Stage.set_up(tmp_path, spec(0)), [*(column.name for column in CATALOGUE), *EXTREMES]
