@@ -317,7 +317,7 @@ def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     assert look_at(home, supervisor.policy).about == subject(decision)
 
 
-WITHIN_S = 60
+WITHIN_S = 180
 
 
 def begin_new_lineage(home: StreamHome, *, goes_back: bool) -> tuple[str, str]:

@@ -334,7 +334,7 @@ def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:
 def test_a_page_is_refused_to_a_user_without_rights_on_the_dag(page: str, platform: Platform) -> None:
     link = f"{platform.installation.address}/sessionizer/{platform.dag}/{page}"
     assert status_of(link, cookie(platform.token_of(READER))) in {200, 307}
-    refused = httpx.get(link, headers=cookie(platform.token_of(STRANGER)), timeout=20)
+    refused = httpx.get(link, headers=cookie(platform.token_of(STRANGER)), timeout=60)
     assert refused.status_code == 403
     assert str(platform.home.root) not in refused.text
 
@@ -461,4 +461,4 @@ def cookie(token: str) -> dict[str, str]:
 
 def status_of(link: str, headers: dict[str, str]) -> int:
     """Return the status of the page itself, wherever it sends the reader."""
-    return httpx.get(link, headers=headers, timeout=20, follow_redirects=False).status_code
+    return httpx.get(link, headers=headers, timeout=60, follow_redirects=False).status_code

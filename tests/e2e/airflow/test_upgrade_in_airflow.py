@@ -275,7 +275,7 @@ def test_the_button_of_a_run_opens_the_proof_that_it_made(upgrading: Upgrading) 
     page = f"{visits.address}{urlsplit(link).path}"
     for user, code in {READER: 200, STRANGER: 403, "": 401}.items():
         cookie = {"Cookie": f"_token={visits.platform.token_of(user)}"} if user else {}
-        assert httpx.get(page, headers=cookie, timeout=20).status_code == code, user
+        assert httpx.get(page, headers=cookie, timeout=60).status_code == code, user
 
 
 def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:

@@ -356,7 +356,7 @@ def test_an_owner_that_was_paused_finds_its_lease_lost(home: StreamHome) -> None
     os.kill(known(owner.pid), signal.SIGSTOP)
     assert acquire(home, "near", takeover_after_ms=2_000).token == 2
     os.kill(known(owner.pid), signal.SIGCONT)
-    owner.join(timeout=30)
+    owner.join(timeout=120)
     assert owner.exitcode == 42, "it learned of token 2 before it could do anything"
 
 

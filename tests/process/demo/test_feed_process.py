@@ -26,11 +26,11 @@ def test_a_signal_ends_an_endless_feed_with_its_ground_truth(tmp_path: Path, num
     command = [sys.executable, "-c", "import typer; from sessionizer_demo.feed.commands import feed; typer.run(feed)"]
     arguments = ["--to", "folder", "--path", str(tmp_path), "--rate", "200", "--tick", "0.2", "--json"]
     process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not visible_files(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(number)
-    printed, _ = process.communicate(timeout=10)
+    printed, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert json.loads(printed)["rows"] == len(lines_of(tmp_path)) > 0
     assert visible_files(tmp_path) == sorted(tmp_path.iterdir())

@@ -133,7 +133,7 @@ class Browser:
         number = next(self._ids)
         self.connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            told = json.loads(self.connection.recv(timeout=30.0))
+            told = json.loads(self.connection.recv(timeout=120.0))
             if told.get("id") == number:
                 if told.get("error", {}).get("message") == "Inspected target navigated or closed":
                     return {}  # the answer was lost with the page that was asked

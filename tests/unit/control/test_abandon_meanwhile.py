@@ -31,7 +31,7 @@ from support.processes.fabricated_platform import Platform
 from support.verbs.begun_restore import leave_waiting, write_operation
 from support.verbs.scripted_runner import ScriptedRunner, lose_lease
 
-WITHIN_S = 30
+WITHIN_S = 120
 
 
 @pytest.fixture
