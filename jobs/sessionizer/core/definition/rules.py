@@ -96,13 +96,18 @@ def find_changed_timeouts(
     return {client: timeout for client, timeout in wanted.items() if announced.get(client) != timeout}
 
 
+UNWATCHED_AFTER_MS: Final = 10_000
+"""Time between two looks from which on the source was not watched. A driver looks several times a second."""
+
+
 @dataclass(slots=True)
 class IdleClock:
     """A clock that detects a quiet source and estimates event time meanwhile. All times are ms.
 
     While nothing arrives, event time is assumed to advance at the pace of time, from where it stood when the quiet
-    began. ``every_ms`` is the least time between two punctuations. ``now`` is of a clock that is never set: a step of
-    the wall clock, or a sleep of the machine, would else close sessions whose events wait.
+    began. ``every_ms`` is the least time between two punctuations. ``now`` is of a clock that is never set, and time in
+    which nobody looked is no quiet: a step of the wall clock, or a process or machine that was stopped for a while,
+    would else close sessions whose events wait.
     """
 
     idle_after_ms: int
@@ -111,6 +116,7 @@ class IdleClock:
     _watermark_then: int | None = None
     _last_said: int | None = None
     _last_floor: int = 0
+    _looked_at: int | None = None
 
     def saw_events(self, now: int) -> None:
         """Note that a batch brought events, which ends the quiet, if any."""
@@ -123,8 +129,12 @@ class IdleClock:
         has rows to read. ``latest_due_ms`` is the end of the last open session. The result is never beyond it: a
         higher watermark would close nothing, and would make events late that a fault upstream is holding back.
         """
+        unwatched = 0 if self._looked_at is None else now - self._looked_at
+        self._looked_at = now
         if self._quiet_since is None:
             self._quiet_since = now
+        elif unwatched > UNWATCHED_AFTER_MS:
+            self._quiet_since = min(now, self._quiet_since + unwatched)
         if not caught_up or not watermark_ms or latest_due_ms is None or watermark_ms >= latest_due_ms:
             return None
         quiet_ms = now - self._quiet_since
