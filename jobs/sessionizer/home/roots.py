@@ -61,6 +61,7 @@ DATA_VARIABLE: Final = "SESSIONIZER_DATA"
 ALLOWED_DATA: Final = (
     "a path, or a URI without credentials that Spark and fsspec read, such as hdfs://namenode:8020/sessionizer"
 )
+_PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 ON_HADOOP: Final = ("hdfs", "viewfs")
 """Schemes of file systems that have folders, and rename in one step. Others are object stores."""
@@ -94,10 +95,11 @@ def is_uri(text: str) -> bool:
 
 
 def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> DataPath | None:
-    """Return the data root ``given``, None if it is the ``home``. Raises InvalidSpec for an odd URI or a password."""
+    """Return the data root ``given``, None if it is the ``home``. Raises InvalidSpec for an odd one."""
     if not given:
         return None
     root = folder_at(given, field)
+    _require_no_pattern(str(root) if is_local(root) else urlsplit(given).path, field)
     return None if root == home.absolute() else root
 
 
@@ -276,11 +278,18 @@ def platform_home() -> Path:
 
 
 def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
-    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI."""
+    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI, or a pattern to Spark."""
     if is_uri(given):
         allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
         raise InvalidSpec(field, given, allowed)
-    return Path(given).expanduser().absolute()
+    home = Path(given).expanduser().absolute()
+    _require_no_pattern(str(home), field)
+    return home
+
+
+def _require_no_pattern(place: str, field: str) -> None:
+    if _PATTERN.search(place):
+        raise InvalidSpec(field, place, "a path without any of * ? [ ] { } and \\, which Spark takes for a pattern")
 
 
 def streams_folder(home: Path) -> Path:

@@ -6,6 +6,7 @@ import socket
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,15 @@ def test_a_home_at_a_uri_is_refused_by_name(given: str, monkeypatch: pytest.Monk
     reviewed(raised.value)
     with pytest.raises(InvalidSpec, match=r"^--home is "):
         home_at(str(Path(given)), "--home")  # as the command line has it
+
+
+@pytest.mark.parametrize("name", ["a[b", "a]b", "{a}", "a*", "wh?t", "a\\b"])
+def test_a_folder_that_spark_takes_for_a_pattern_is_refused(name: str, tmp_path: Path) -> None:
+    for resolve in (home_at, partial(data_root, home=tmp_path)):
+        with pytest.raises(InvalidSpec) as refused:
+            resolve(str(tmp_path / name), field="--home")
+        assert (refused.value.field, refused.value.value) == ("--home", str(tmp_path / name))
+    assert home_at(str(tmp_path / "a, b (c) é")) == tmp_path / "a, b (c) é"
 
 
 def test_a_file_is_whole_when_it_has_its_name_and_a_second_time_changes_nothing(folder: DataPath) -> None:
