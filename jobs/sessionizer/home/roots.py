@@ -61,7 +61,8 @@ DATA_VARIABLE: Final = "SESSIONIZER_DATA"
 ALLOWED_DATA: Final = (
     "a path, or a URI without credentials that Spark and fsspec read, such as hdfs://namenode:8020/sessionizer"
 )
-_PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
+PATTERN: Final = re.compile(r"[*?\[\]{}\\`]")
+NO_PATTERN: Final = "a path without any of * ? [ ] { } ` and \\, which Spark takes for a pattern or the end of a name"
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 ON_HADOOP: Final = ("hdfs", "viewfs")
 """Schemes of file systems that have folders, and rename in one step. Others are object stores."""
@@ -288,8 +289,8 @@ def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
 
 
 def _require_no_pattern(place: str, field: str) -> None:
-    if _PATTERN.search(place):
-        raise InvalidSpec(field, place, "a path without any of * ? [ ] { } and \\, which Spark takes for a pattern")
+    if PATTERN.search(place):
+        raise InvalidSpec(field, place, NO_PATTERN)
 
 
 def streams_folder(home: Path) -> Path:

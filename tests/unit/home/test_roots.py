@@ -213,7 +213,7 @@ def test_a_home_at_a_uri_is_refused_by_name(given: str, monkeypatch: pytest.Monk
         home_at(str(Path(given)), "--home")  # as the command line has it
 
 
-@pytest.mark.parametrize("name", ["a[b", "a]b", "{a}", "a*", "wh?t", "a\\b"])
+@pytest.mark.parametrize("name", ["a[b", "a]b", "{a}", "a*", "wh?t", "a\\b", "a`b"])
 def test_a_folder_that_spark_takes_for_a_pattern_is_refused(name: str, tmp_path: Path) -> None:
     for resolve in (home_at, partial(data_root, home=tmp_path)):
         with pytest.raises(InvalidSpec) as refused:

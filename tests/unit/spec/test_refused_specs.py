@@ -90,6 +90,10 @@ WRONG: list[tuple[dict[str, Any], str, Any, str]] = [
         for field in ("source/path", "sink/path", "rules/client_timeouts_table")
         for place in ("fe\0ed", "s3://[b/x", "hdfs://host:port/x")
     ),
+    *(
+        ({"sink/path": place}, "sink.path", repr(place), "takes for a pattern")
+        for place in ("a[1]", "s3://b/{x}", "a`b")
+    ),
     ({"rules/max_events": 2**53}, "rules.max_events", str(2**53), f"at most {2**53 - 1}"),
     ({"rules/max_event_bytes": 10**30}, "rules.max_event_bytes", str(10**30), f"at most {2**53 - 1}"),
     ({"source/columns": f"a {'array<' * 201}int{'>' * 201}"}, "source.columns", ..., "at most 200 brackets"),

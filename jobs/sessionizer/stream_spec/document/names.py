@@ -33,7 +33,7 @@ from sessionizer.home.names import (
     TABLES,
     is_name,
 )
-from sessionizer.home.roots import ObjectStore, object_store
+from sessionizer.home.roots import NO_PATTERN, PATTERN, ObjectStore, object_store
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.stream_spec.sql_words import nests_deeper
 
@@ -140,7 +140,15 @@ def check_place(place: str) -> str:
     return place
 
 
+def check_no_pattern(place: str) -> str:
+    """Return ``place``, if Spark takes none of its characters for a pattern or the end of a name."""
+    if PATTERN.search(place):
+        raise refusal(place, NO_PATTERN)
+    return place
+
+
 Place = Annotated[Text, AfterValidator(check_place)]
+TablesPlace = Annotated[Place, AfterValidator(check_no_pattern)]
 
 _SUFFIXES: Final = {
     SESSIONS: "", QUARANTINE: "_quarantine", LATE_EVENTS: "_late_events", SESSIONS_DAILY: "_daily",

@@ -19,9 +19,9 @@ from sessionizer.stream_spec.document.names import (
     Duration,
     Expression,
     Name,
-    Place,
     Section,
     TableName,
+    TablesPlace,
     Text,
     format_duration,
     refusal,
@@ -231,7 +231,8 @@ class Sink(Section):
         default=True, description="Whether a session keeps its events, as an array of structs in the column events."
     )
     path: Annotated[
-        Place | None, FieldEffect("sink moved", "rows of sessions that end from now on go there, the old tables stay")
+        TablesPlace | None,
+        FieldEffect("sink moved", "rows of sessions that end from now on go there, the old tables stay"),
     ] = Field(
         default=None,
         description="Folder of the tables, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
