@@ -27,7 +27,7 @@ from sessionizer.lineage.fingerprint import (
     read_fingerprint,
     release_line,
 )
-from sessionizer.stream_spec.document.stream import AtRestart, Upgrades
+from sessionizer.stream_spec.document.upgrades import AtRestart, Upgrades
 from sessionizer.stream_spec.spec_folder import SpecFile
 
 RELEASES_VARIABLE: Final = "SESSIONIZER_RELEASES"

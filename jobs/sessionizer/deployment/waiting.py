@@ -16,7 +16,8 @@ from sessionizer.home.json_record import typed_digest
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import PROGRAMS
-from sessionizer.stream_spec.document.stream import StreamSpec, UpgradePolicy, Upgrades
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy, Upgrades
 from sessionizer.stream_spec.effect import Verdict
 
 NOT_AWAITED: Final = frozenset(name for name, each in PROGRAMS.items() if not each.is_chosen)

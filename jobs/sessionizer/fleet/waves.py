@@ -30,7 +30,8 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import examine_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.state.commands.restores import Rollback
-from sessionizer.stream_spec.document.stream import StreamSpec, UpgradePolicy
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 
 OF_WINDOW: Final = "window__"
 """Begin of the id of a run that a maintenance window began. Runs of a user's own DAG have other ids."""

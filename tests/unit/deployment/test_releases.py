@@ -37,7 +37,8 @@ from sessionizer.lineage.fingerprint import (
     read_fingerprint,
     write_fingerprint,
 )
-from sessionizer.stream_spec.document.stream import AtRestart, StreamSpec
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.upgrades import AtRestart
 from sessionizer.stream_spec.spec_folder import SpecFile
 from support.places import known
 from support.streams.stage import clicks_spec

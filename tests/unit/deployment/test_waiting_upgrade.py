@@ -28,7 +28,7 @@ from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.fingerprint import SPARK
 from sessionizer.state.commands.upgrades import Upgrade
-from sessionizer.stream_spec.document.stream import UpgradePolicy, Upgrades
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy, Upgrades
 from sessionizer.stream_spec.effect import Verdict
 from support.fixtures.reviewed import Reviewed
 from support.places import known

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.core.definition.rules import Clock
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
-from sessionizer.stream_spec.document.stream import DAYS, StreamSpec, Upgrades, parse_window
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.upgrades import DAYS, Upgrades, parse_window
 from sessionizer.stream_spec.spec_text import SCHEMA_FILE, stream_schema, stream_schema_text
 from support.faults.bad_clicks import ABSENT, KAFKA, changed
 from support.places import REPOSITORY

@@ -28,7 +28,7 @@ from sessionizer.state.commands.steps import (
     WriteSpec,
     new_lineage,
 )
-from sessionizer.stream_spec.document.stream import Upgrades
+from sessionizer.stream_spec.document.upgrades import Upgrades
 
 
 @dataclass(frozen=True, kw_only=True)
