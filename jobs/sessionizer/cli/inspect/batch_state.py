@@ -13,7 +13,7 @@ from sessionizer.cli.places import Options, Stream, savepoints_folder, shares
 from sessionizer.cli.terminal import working_spark
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.counts import count_text, state_text
-from sessionizer.errors import NothingToShow, UnusableSavepoint
+from sessionizer.errors import InvalidSpec, NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_identifier
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 
 _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
+
+
+def require_group(found: CommittedBatch, group: int | None) -> None:
+    """Raise InvalidSpec for a ``group`` that the batch's state does not have."""
+    key_groups = int(found.spec["key_groups"])
+    if group is not None and group >= key_groups:
+        raise InvalidSpec("--group", group, f"a key group from 0 to {key_groups - 1}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,11 @@ class BatchState:
         return sorted(str(row[0]) for row in rows)
 
     def groups(self, group: int | None, heaviest: int) -> tuple[dict[str, Any], list[str]]:
-        """Return the contents of all key groups, or of one."""
+        """Return the contents of all key groups, or of one. Raises InvalidSpec for an unknown ``group``."""
         from sessionizer.spark.state.contents_reader import read_contents, read_timers  # noqa: PLC0415  fast --help
         from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
+        require_group(self.found, group)  # a rescale may have come while Spark started
         with reading_state(self.spark):
             contents = read_contents(self.spark, self.state, self.rules, heaviest, group)
             timers = read_timers(self.spark, self.state)

@@ -12,7 +12,7 @@ import typer
 from sessionizer.checkpoint.files import Files, files_of_batch, read_consistently
 from sessionizer.checkpoint.log_entries import EVENTS, CommitEntry, OffsetEntry, source_kind
 from sessionizer.checkpoint.state_files import StorePlace, VersionFile, version_files
-from sessionizer.cli.inspect.batch_state import BatchState, compare, key_in_files
+from sessionizer.cli.inspect.batch_state import BatchState, compare, key_in_files, require_group
 from sessionizer.cli.inspect.words import moment, printable, size, table_text, where_json
 from sessionizer.cli.places import Options, Stream, shares
 from sessionizer.cli.terminal import say, working_spark
@@ -122,8 +122,7 @@ def show(
         raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
     where = at.known_home_of(stream)
     found = find_retained_batch(where, batch)  # reports an error before Spark starts
-    if group is not None and group >= (key_groups := int(found.spec["key_groups"])):
-        raise InvalidSpec("--group", group, f"a key group from 0 to {key_groups - 1}")
+    require_group(found, group)
     shown_lines = key_in_files(found, key) if key is not None else None
     if shown_lines is None:
         with working_spark("state", stream, at.master, f"starting Spark to look into {stream}", where.data) as spark:
