@@ -1,5 +1,6 @@
 """What the stream writes is read by others: Spark SQL, deltalake, Polars, DuckDB."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def expression(name: str, kind: str) -> str:
     if name == "events":
         event = '{"event_id": "e1", "page": "/", "event_time": "2026-01-01T00:00:00Z"}'
         return f"from_json('[{event}]', '{kind}') as events"
-    value = {"date": "current_date()", "timestamp": "now()", "boolean": "true"}.get(kind, "'7'")
+    value = {"date": "date'2026-01-01'", "timestamp": "now()", "boolean": "true"}.get(kind, "'7'")
     return f"cast({value} as {kind}) as {name}"
 
 
@@ -194,6 +195,7 @@ def test_a_stream_goes_on_past_a_session_that_fails(spark: SparkSession, tmp_pat
     stage = Stage.set_up(tmp_path, spec)
     clicks = [line(0, "ann", amount=5), line(0, "bob", amount=7), line(1, "bob", amount=1e18), line(1, "ann", amount=6)]
     (stage.feed / "1.json").write_bytes(b"\n".join(clicks))
+    os.utime(stage.feed / "1.json", (0, 0))  # Spark reads the oldest first
     # brings ann's and bob's sessions to their end, in a batch before its own
     (stage.feed / "2.json").write_bytes(line(600, "cy", amount=8))
     catch_up(spark, stage)

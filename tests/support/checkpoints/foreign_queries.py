@@ -1,6 +1,7 @@
 """Stateful queries that are none of ours, as plain Spark runs them: the six kinds of state that it knows."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ def feed(folder: Path, number: int) -> None:
     ]
     hidden = folder / f".{number}"
     hidden.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    os.utime(hidden, (number, number))  # Spark reads the oldest first
     hidden.rename(folder / f"{number:03d}.json")
 
 

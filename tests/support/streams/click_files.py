@@ -1,7 +1,9 @@
 """Realistic clicks in files whose every row is known: what it tells, and what is wrong with it."""
 
 import json
+import os
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -30,6 +32,8 @@ START_MS = 1_750_000_000_000
 FAULTS = {kind: 4 * share for kind, share in DEFAULT_FAULT_RATES.items()} | {RowKind.TRUNCATED: 0.02}
 RATE: Final = 40.0
 FILE_SECONDS: Final = 10
+APART_S: Final = 0.02
+"""Between the times of two files: more than a tick of any kernel's clock."""
 
 
 def known_rows(count: int) -> list[Row]:
@@ -37,14 +41,21 @@ def known_rows(count: int) -> list[Row]:
 
 
 def write_click_files(folder: Path, files: int, *, rate: float = RATE) -> ClickFiles:
-    """``files`` files of ``FILE_SECONDS`` of simulated time each, written in the order of their names."""
-    scenario = _scenario(rate, files * FILE_SECONDS)
-    sink = FolderSink(folder, "clicks", ".json")
+    """``files`` files of ``FILE_SECONDS`` of simulated time each, as old as the order of their names says.
+
+    Spark reads the oldest first, and those of one millisecond in any order.
+    """
+    scenario, hidden, begun = _scenario(rate, files * FILE_SECONDS), folder / ".unread", time.time() - files * APART_S
+    sink = FolderSink(hidden, "clicks", ".json")
     rows = generate_within(scenario, Bounds(duration_s=files * FILE_SECONDS))
     written: dict[str, tuple[Row, ...]] = {}
     for tick in ticks(rows, scenario.start_ms, FILE_SECONDS * 1000):
         sink.write(tick)
-        written[f"clicks-{tick.number:08d}.json"] = tick.rows
+        name = f"clicks-{tick.number:08d}.json"
+        os.utime(hidden / name, (begun + tick.number * APART_S,) * 2)
+        (hidden / name).rename(folder / name)
+        written[name] = tick.rows
+    hidden.rmdir()
     return written
 
 

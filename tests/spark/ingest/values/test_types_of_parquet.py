@@ -1,6 +1,7 @@
 """Every type of Parquet by every type that a spec declares: the values are right, or the file is put aside."""
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
@@ -413,7 +414,8 @@ def test_a_time_of_day_makes_no_other_event_late(
     events = [("u1", "2024-05-01T10:00:00Z"), ("bad", "01:00"), ("u1", "2024-05-01T10:05:00Z")]
     events += [("u2", "2024-05-01T10:06:00Z"), ("u1", "2024-05-01T10:10:00Z"), ("u2", "2024-05-01T10:12:00Z")]
     for number, (user, ts) in enumerate(events):
-        (stage.feed / f"{number}.json").write_text(json.dumps({"user": user, "ts": ts, "id": str(number)}))
+        (file := stage.feed / f"{number}.json").write_text(json.dumps({"user": user, "ts": ts, "id": str(number)}))
+        os.utime(file, (number, number))  # Spark reads the oldest first
 
     drain(spark, stage)
 
