@@ -35,7 +35,7 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.places import REPOSITORY, opened
 from support.processes.driver_process import run_to_end
-from support.processes.in_process import catch_up, drain
+from support.processes.in_process import catch_up, deliver_events, drain
 from support.streams.stage import Stage, clicks_spec
 
 ABSURD = 2**62
@@ -80,6 +80,7 @@ def open_admin(spark: SparkSession, _: Path) -> None:
 def open_counts(spark: SparkSession, _: Path) -> None:
     spark.sparkContext.setJobGroup("counted", "")
     spark.range(1000).repartition(2).collect()
+    deliver_events(spark)
     tracker = spark.sparkContext.statusTracker()
     jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("counted"))
     stages = [stage for job in jobs if job for stage in job.stageIds]

@@ -19,6 +19,7 @@ from sessionizer.errors import LeaseLost
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, write_once
 from support.places import known
+from support.processes.in_process import deliver_events
 
 SEARCH = REFLECTION_COMMAND_NAME + REFL_GET_UNKNOWN_SUB_COMMAND_NAME
 
@@ -78,6 +79,7 @@ def test_a_batch_costs_the_job_that_writes_it_and_no_other(spark: SparkSession, 
     context.setJobGroup("second batch", "appended")
     write_once(rows(spark, 2), str(table), Transaction("lineage", 1), permitted)
     context.setJobGroup("afterwards", "")
+    deliver_events(spark)
     assert len(context.statusTracker().getJobIdsForGroup("second batch")) == 1
 
 
@@ -107,7 +109,7 @@ def test_of_two_that_write_one_batch_at_the_same_time_one_loses(
 
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begun.touch()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not go_on.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         yield from batches
@@ -121,7 +123,7 @@ def test_of_two_that_write_one_batch_at_the_same_time_one_loses(
         assert write_once(rows(spark, 2), str(table), batch, permitted) == 1
         go_on.touch()
         with pytest.raises(ConcurrentTransactionException):
-            first.result(60)
+            first.result(240)
     assert ids_in(spark, table) == [2]
 
 

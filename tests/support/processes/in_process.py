@@ -89,6 +89,13 @@ def begin_batch(spark: SparkSession, stage: Stage) -> None:
         lease.release()
 
 
+def deliver_events(spark: SparkSession) -> None:
+    """Wait until Spark's listeners, of which some count its jobs, were told of all that happened."""
+    # Spark has no public way to do that
+    context: Any = spark.sparkContext._jsc
+    context.sc().listenerBus().waitUntilEmpty(120_000)  # ms
+
+
 @contextlib.contextmanager
 def _prepared(spark: SparkSession, stage: Stage) -> Iterator[PreparedQuery]:
     """Hold the lease of the stream while the block runs its query."""
