@@ -249,4 +249,4 @@ def test_each_hour_is_added_once(spark: SparkSession, tmp_path: Path) -> None:
         ("minute", 0, 7), ("savepoint", None, None), ("minute", 1, 7), ("minute", 2, 7),
     ]  # fmt: skip
     assert [row.ended_by_max_events for row in rows] == [0, None, 1, 2]
-    assert {row.date for row in rows} == {rows[0].at.date()}
+    assert {row.date for row in rows} == {datetime.fromtimestamp(start / 1000, UTC).date()}

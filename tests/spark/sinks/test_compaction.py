@@ -102,7 +102,7 @@ def test_old_files_go_after_their_time_alone(spark: SparkSession, table: Streame
 
 def test_rows_leave_after_the_day_that_the_spec_says(spark: SparkSession, table: StreamedTable) -> None:
     today = datetime.now(UTC).date()
-    DeltaTable.forPath(spark, table.location).update("batch_id < 2", {"date": "current_date() - 30"})
+    DeltaTable.forPath(spark, table.location).update("batch_id < 2", {"date": f"date'{today}' - 30"})
     found = {}
     for day in (today - timedelta(days=31), today - timedelta(days=29)):
         (plan,) = plan_tables(spark, [OwnedTable(table.name, table.location, OWNER, day)], WEEK_AND_MORE)
