@@ -180,7 +180,7 @@ def test_a_driver_whose_canary_fails_ends_with_the_error_and_its_remedy(spark: S
 
 
 def test_a_driver_answers_while_it_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec())
+    stage = Stage.set_up(tmp_path, clicks_spec(idle_after=None))  # a late answer still has the session
     write_click_files(stage.feed, 4)
     home = stage.stream_home
     monkeypatch.setattr(type(spark), "stop", lambda _: None)  # the test goes on with the driver's Spark

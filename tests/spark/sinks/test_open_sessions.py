@@ -159,8 +159,8 @@ def test_a_driver_shows_them_while_it_runs_and_at_its_end(spark: SparkSession, t
     with DriverProcess.start(stage, "first", "stopped") as driver:
         driver.wait_for(lambda: DeltaTable.is_deltatable(uri_of(stage.table("open_sessions"))), "its tables")
         driver.wait_for(lambda: bool(open_rows(stage)), "open sessions")
-        stage.bring([second])
         seen = version(stage)
+        stage.bring([second])
         driver.wait_for(lambda: version(stage) > seen, "newer ones")
         driver.kill_all()
     assert_each_once(spark, stage)

@@ -33,7 +33,7 @@ def file_accesses() -> Iterator[list[str]]:
         _watching.remove(seen)
 
 
-QUIET_S: Final = 1.5
+QUIET_S: Final = 3.0
 """Spark's maintenance of the states of queries that have ended comes every half second in the tests' session."""
 
 

@@ -19,7 +19,7 @@ from support.places import REPOSITORY, known
 from support.processes.hadoop import JVM, java
 from support.processes.ports import eventually, free_ports
 
-_WITHIN_S = 60.0
+_WITHIN_S = 180.0
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1

@@ -1,6 +1,7 @@
 """The batches of a log as the files that a stream reads: events as JSON, the rest as punctuations."""
 
 import json
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -254,6 +255,7 @@ class _Streaming:
         self._feed = Feed(batches_that_bring_something(log), home, data)
         self._checkpoint = CheckpointLog(data / "checkpoint")
         self._emitted: defaultdict[int, list[Emitted]] = defaultdict(list)
+        self._writing = threading.Lock()
         self._killed_at = 0
         """How much had been written when a batch was last killed: once for each pace is enough."""
 
@@ -307,9 +309,12 @@ class _Streaming:
         sinks = _MemorySinks("lineage", {}, payload, GuardedAggregates({}, {}), keep_events=True, permit=lambda: None)
         counts = sinks.write(emitted, batch_id)
         self._emitted[batch_id].append(Emitted(sinks.written, counts[rows.REPEATED]))
-        if not self._feed.exhausted and self._pace is Pace.AT_ONCE and self._all_in(self._checkpoint.begun()):
-            self._feed.write_next()
-        elif self._owes_kill and self._all_in(self._checkpoint.committed()):
+        with self._writing:
+            is_next = not self._feed.exhausted and self._pace is Pace.AT_ONCE
+            if is_next and self._all_in(self._checkpoint.begun()):
+                self._feed.write_next()
+                return
+        if self._owes_kill and self._all_in(self._checkpoint.committed()):
             self._killed_at = self._feed.written
             raise _KilledError
 
@@ -317,7 +322,8 @@ class _Streaming:
         self._await_commit(query)
         while not self._feed.exhausted and self._pace not in RESTARTS:
             self._await_quiet(query)
-            self._feed.write_next()
+            with self._writing:  # else a batch that has the first file only takes it for all, and writes the next
+                self._feed.write_next()
             self._await_commit(query)
         if self._owes_kill:
             self._await(query, lambda: not self._owes_kill and not query.isActive)
