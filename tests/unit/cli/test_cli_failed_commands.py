@@ -223,13 +223,13 @@ def test_a_command_that_is_given_up_while_it_waits_ends_at_once_and_leaves_the_n
     leaves = (start_lineage(home), 7)
     given_up, later = (new_operation(home, "restore", DIGEST, "ann", leaves, savepoint=to) for to in ("wrong", "right"))
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(carry_out, home, given_up, "tests", 30, fail(home, AssertionError()))
+        first = pool.submit(carry_out, home, given_up, "tests", 300, fail(home, AssertionError()))
         eventually(lambda: [each.id for each in unbegun_commands(home)] == [given_up.id])
         assert abandon(platform) is None
         with pytest.raises(errors.DriverStillRuns) as raised:
             carry_out(home, later, "tests", 0.1, fail(home, AssertionError()))
         assert later.command in "\n".join(raised.value.__notes__)
-        error = first.exception(10)
+        error = first.exception(120)
     assert isinstance(error, errors.StreamMovedOn)
     assert given_up.command not in "\n".join(error.__notes__)
     assert read_desired(home).state is DesiredState.MAINTENANCE

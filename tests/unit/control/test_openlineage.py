@@ -47,6 +47,7 @@ def unconfigured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LineageServer]:
     with lineage_server() as found:
         monkeypatch.setenv("OPENLINEAGE_URL", found.url)
+        monkeypatch.setattr(reporter, "LAST_EVENT_S", 60.0)
         yield found
 
 
@@ -148,13 +149,13 @@ def test_it_is_configured_by_a_variable_or_a_file(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there_harms_nothing(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
     monkeypatch.setattr(reporter, "LAST_EVENT_S", 0.1)
     told: list[str] = []
-    with RunReporter(lambda: command_run(home, "restore", "a", 1), told.append):
-        result = 7
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        with RunReporter(lambda: command_run(home, "restore", "a", 1), told.append):
+            result = 7
     assert result == 7
     assert told, "but it is told"
 

@@ -162,7 +162,7 @@ OPEN = {"event_count": 3, "would_end_at": "2026-11-26T10:00:00.000Z", "would_clo
 
 def answering(home: StreamHome, answer: Answer) -> threading.Thread:
     def reply() -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             for name in record_names(QUESTION_FILE.folder(home), "*.json"):
                 ANSWER_FILE.of(home, name.removesuffix(".json")).write(answer)
@@ -177,7 +177,7 @@ def answering(home: StreamHome, answer: Answer) -> threading.Thread:
 def test_the_driver_answers_and_no_file_stays(platform: Platform) -> None:
     _, home = platform.add_driven("visits")
     thread = answering(home, Answer(at=1, key="alice", batch_id=7, key_group=3, sessions=(OPEN,)))
-    found = ask_driver(home, "alice", within_s=20)
+    found = ask_driver(home, "alice", within_s=PATIENCE_S)
     thread.join()
     assert found is not None
     assert (found["batch_id"], found["sessions"][0]["event_count"]) == (7, 3)
@@ -220,7 +220,9 @@ def test_a_pipe_in_the_place_of_a_data_file_is_named_at_once(tmp_path: Path) -> 
     file.unlink()
     os.mkfifo(file)
     with pytest.raises(DamagedFile) as damaged:
-        find_event("clicks", "e1", {name: str(tmp_path / name) for name in (SESSIONS, QUARANTINE, LATE_EVENTS)})
+        find_event(
+            "clicks", "e1", {name: str(tmp_path / name) for name in (SESSIONS, QUARANTINE, LATE_EVENTS)}, within_s=30
+        )
     assert damaged.value.path == str(file)
 
 
@@ -228,9 +230,10 @@ def test_rows_of_another_writer_without_an_instant_or_a_reason_are_found(tmp_pat
     places = {name: str(tmp_path / name) for name in (SESSIONS, LATE_EVENTS, QUARANTINE)}
     late = {"key": "carl", "event_id": "l-1", "event_time": at(1), "lineage": "l", "batch_id": 4, "noticed_at": at(5)}
     append(places[LATE_EVENTS], [late, late | {"noticed_at": None}])
-    assert [row["noticed_at"] is None for row in find_key("clicks", "carl", places)["late"]] == [False, True]
+    found = find_key("clicks", "carl", places, within_s=PATIENCE_S)
+    assert [row["noticed_at"] is None for row in found["late"]] == [False, True]
     append(places[QUARANTINE], [refused("malformed", "x", 1), refused("", "y", 2) | {"reason": None}])
-    reasons = read_refused_rows("clicks", places, 0)["reasons"]
+    reasons = read_refused_rows("clicks", places, 0, within_s=PATIENCE_S)["reasons"]
     assert {each["reason"]: [row["raw"] for row in each["rows"]] for each in reasons} == {
         "malformed": ["x"], "unknown": ["y"],
     }  # fmt: skip

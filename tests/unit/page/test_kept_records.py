@@ -128,6 +128,7 @@ def test_a_spec_is_parsed_once_until_its_file_changes(
     assert list(reads.rules()) == ["visits"]
 
 
-def test_a_file_of_the_last_seconds_is_parsed_each_time(reads: Reads) -> None:
+def test_a_file_of_the_last_seconds_is_parsed_each_time(reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SETTLED_MS", 60_000)
     assert reads.rules() == reads.rules()
     assert reads.files == ["clicks.yaml", "visits.yaml"] * 2
