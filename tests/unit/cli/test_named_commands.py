@@ -171,7 +171,8 @@ def test_the_stream_is_the_argument_of_that_name(typed: str, stream: str | None)
 
 
 def test_the_name_of_a_record_is_no_field_of_the_spec() -> None:
-    kinds = [kind for module in sys.modules.values() for kind in vars(module).values() if isinstance(kind, ControlFile)]
+    values = (value for module in list(sys.modules.values()) for value in list(vars(module).values()))
+    kinds = [value for value in values if isinstance(value, ControlFile)]
     named = {kind.key for kind in kinds if kind.key}
     assert len(named) > 3
     advice = {key: remedy_for(errors.InvalidSpec(key, "../x", "a name")) for key in named}
