@@ -1,6 +1,8 @@
 """OpenLineage's events of drivers and commands, at a server on this machine."""
 
+import json
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -153,9 +155,13 @@ def test_a_server_that_is_not_there_harms_nothing(home: StreamHome, monkeypatch:
     told: list[str] = []
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        place = {"type": "http", "url": f"http://127.0.0.1:{deaf.getsockname()[1]}", "retry": {"total": 2}}
+        monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps(place))
         with RunReporter(lambda: command_run(home, "restore", "a", 1), told.append):
             result = 7
+        for thread in threading.enumerate():
+            if thread.name == "openlineage":
+                thread.join()  # or it sends to the server of the next test
     assert result == 7
     assert told, "but it is told"
 
