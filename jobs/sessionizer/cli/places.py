@@ -28,10 +28,10 @@ from sessionizer.home.roots import (
     DataPath,
     control_root,
     data_root,
-    folder_at,
     home_at,
     is_uri,
     platform_home,
+    root_at,
     uri_of,
 )
 from sessionizer.home.stream_home import StreamHome, stream_homes
@@ -279,7 +279,7 @@ def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
     UnknownStream.
     """
     if given is not None:
-        return folder_at(given, "--in") / home.name
+        return root_at(given, "--in") / home.name
     require_known_stream(home)
     return home.savepoints
 

@@ -20,7 +20,7 @@ from sessionizer.errors import StreamRunsAgain, UnusableSavepoint
 from sessionizer.home.clock import DAY, describe_duration, epoch_ms, moment_text
 from sessionizer.home.data_files import data_exists
 from sessionizer.home.names import check_identifier, mint_id
-from sessionizer.home.roots import folder_at, uri_of
+from sessionizer.home.roots import root_at, uri_of
 from sessionizer.home.stream_home import CHECKPOINT, SavepointHome, StreamHome
 from sessionizer.launch.scratch import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -273,7 +273,7 @@ def export(
 ) -> None:
     """Write the open sessions as a Delta table, each with the end that it would have if no more events came."""
     where, manifest = _require_canonical(stream, id, at)
-    target = folder_at(to, "--to")
+    target = root_at(to, "--to")
     if data_exists(target):
         raise existing_result(uri_of(target))
     from sessionizer.spark.state.savepoints.saved_state import open_sessions  # noqa: PLC0415  fast --help

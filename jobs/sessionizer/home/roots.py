@@ -99,9 +99,15 @@ def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> Data
     """Return the data root ``given``, None if it is the ``home``. Raises InvalidSpec for an odd one."""
     if not given:
         return None
+    root = root_at(given, field)
+    return None if root == home.absolute() else root
+
+
+def root_at(given: str, field: str) -> DataPath:
+    """Return the folder at a path or a URI, below which Spark reads tables. Raises InvalidSpec for ``field``."""
     root = folder_at(given, field)
     _require_no_pattern(str(root) if is_local(root) else urlsplit(given).path, field)
-    return None if root == home.absolute() else root
+    return root
 
 
 def folder_at(given: str, field: str = DATA_VARIABLE) -> DataPath:

@@ -1,5 +1,6 @@
 """Commands on a stream's state answer without Spark if they can: refusals, and a plan that was carried out before."""
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -28,7 +29,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from support.checkpoints.fabricated_checkpoints import fabricated
+from support.checkpoints.fabricated_checkpoints import fabricate, fabricated
 from support.expected.file_accesses import folder_digest
 from support.fixtures.reviewed import Reviewed
 from support.places import known, opened
@@ -100,12 +101,15 @@ NEVER_RAN: dict[str, type[errors.SessionizerError]] = {
 }
 
 
-@pytest.mark.parametrize(("verb", "option"), [("restore", "--in"), ("upgrade", "--in")])
-def test_a_place_that_nothing_reads(platform: Platform, home: StreamHome, verb: str, option: str) -> None:
+@pytest.mark.parametrize("place", ["foo://savepoints", "/vault/[a]"])
+@pytest.mark.parametrize("words", [("restore", "monday"), ("upgrade",), ("erase", "--keys", "-")])
+def test_a_folder_that_nothing_reads(platform: Platform, home: StreamHome, words: tuple[str, ...], place: str) -> None:
     start_lineage(home)
-    error = typed(platform, verb, option, "foo://savepoints")
+    verb, *options = words
+    places = ["--in", place, "--home", str(platform.home)]
+    error = CliRunner().invoke(app, [verb, "clicks", *options, *places]).exception
     assert isinstance(error, errors.InvalidSpec)
-    assert (error.field, error.value) == (option, "foo://savepoints")
+    assert (error.field, error.value) == ("--in", place)
 
 
 @pytest.mark.parametrize("verb", NEVER_RAN)
@@ -270,10 +274,27 @@ def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform
     assert f"pid {os.getpid()}" in note, "another process carries it out, so nobody resumes it"
 
 
-def test_a_key_group_that_the_state_does_not_have(platform: Platform, home: StreamHome) -> None:
+@pytest.fixture
+def committed(home: StreamHome) -> StreamHome:
+    """A stream of four key groups, with two committed batches."""
     lineage = start_lineage(home, spec=LineageSpec({"source": {"format": "files"}, "key_groups": 4}))
     TYPES_FILE.of(home, lineage).write(KeptTypes(Clock.EVENT_TIME))
     fabricated(2).put(opened(home.checkpoint(lineage)))
+    return home
+
+
+def test_a_savepoint_that_is_complete_is_not_made_again(
+    platform: Platform, committed: StreamHome, reviewed: Reviewed
+) -> None:
+    before = folder_digest(opened(fabricate(committed.savepoints, "monday").root))
+    done = platform.call("savepoint", "create", "clicks", "--native", "--id", "monday", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["made_at"]) == (0, 1_000), done.output
+    reviewed(*(line for line in done.stderr.splitlines() if line.startswith("note: ")))
+    assert folder_digest(opened(committed.savepoints / "monday")) == before
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_key_group_that_the_state_does_not_have(platform: Platform) -> None:
     error = CliRunner().invoke(app, ["state", "show", "clicks", "--group", "4", "--home", str(platform.home)]).exception
     assert isinstance(error, errors.InvalidSpec)
     assert (error.field, error.value) == ("--group", 4)

@@ -28,7 +28,7 @@ from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.deployment.upgrade_plan import plan_upgrade
 from sessionizer.errors import InvalidSpec, StreamBegun, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.home.roots import DataPath, folder_at
+from sessionizer.home.roots import DataPath
 from sessionizer.home.stream_home import SavepointHome, StreamHome
 from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage, require_lineage
@@ -250,9 +250,7 @@ class ApplyCourse(OfFile):
     command: Apply
 
     def choose(self) -> None:
-        """Leave the file to ``needs_spark``, because a begun command may keep another. Raises InvalidSpec."""
-        if self.command.folder is not None:
-            folder_at(self.command.folder, "--in")
+        """Leave the file to ``needs_spark``, because a begun command may keep another."""
         self.why = f"{self.command.name} of the stream"
 
     def needs_spark(self) -> bool:

@@ -37,6 +37,7 @@ from sessionizer.deployment.releases import other_release
 from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import InvalidSpec, OperationPending, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.roots import root_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
@@ -157,6 +158,7 @@ class CommandCourse(ABC, Generic[Asked]):
         if command.brings_release:
             command = replace(command, releases=other_release(where))
         course = cls(command=command, shared=shared, where=where, asked=asked, why=command.name)
+        course._require_folders()
         course.choose()
         if not command.may_repeat and is_done_already(course.where, command.name, shared.approve):
             course.after_done()
@@ -167,6 +169,11 @@ class CommandCourse(ABC, Generic[Asked]):
             course.command = replace(begun, releases=course.command.releases)
         if not course.is_finished() and course.needs_spark():
             course.run_on_spark()
+
+    def _require_folders(self) -> None:
+        for name, each in self.command.options().items():
+            if each.is_folder and (given := getattr(self.command, name)) is not None:
+                root_at(given, str(each.flag))
 
     def run_on_spark(self) -> None:
         """Make the plan unless that is done. Carry it out, or resume the pending operation, if the user approves it."""

@@ -23,7 +23,7 @@ from sessionizer.erasing.records import find_left
 from sessionizer.errors import InvalidSpec, StillThere
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_files import is_folder, newest_version
-from sessionizer.home.roots import DataPath, folder_at
+from sessionizer.home.roots import DataPath, folder_at, root_at
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.state.commands.erasures import STANDARD_INPUT, Erase, require_people
 from sessionizer.state.lineages.origin import origins_of
@@ -171,7 +171,7 @@ class EraseCourse(CommandCourse[Erase]):
 
     def _savepoints_elsewhere(self) -> tuple[DataPath, ...]:
         folder = self.command.folder
-        return () if folder is None else (folder_at(folder, "--in") / self.where.name,)
+        return () if folder is None else (root_at(folder, "--in") / self.where.name,)
 
     def _is_unswept(self) -> bool:
         return any(each.approval == self.shared.approve for each in read_unswept(self.where))

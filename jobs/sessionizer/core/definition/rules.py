@@ -118,6 +118,13 @@ class IdleClock:
     _last_floor: int = 0
     _looked_at: int | None = None
 
+    def look(self, now: int) -> None:
+        """Note that the source is watched at ``now``, also while no floor is asked for."""
+        unwatched = 0 if self._looked_at is None else now - self._looked_at
+        self._looked_at = now
+        if self._quiet_since is not None and unwatched > UNWATCHED_AFTER_MS:
+            self._quiet_since = min(now, self._quiet_since + unwatched)
+
     def saw_events(self, now: int) -> None:
         """Note that a batch brought events, which ends the quiet, if any."""
         self._quiet_since, self._watermark_then, self._last_said, self._last_floor = now, None, None, 0
@@ -129,12 +136,8 @@ class IdleClock:
         has rows to read. ``latest_due_ms`` is the end of the last open session. The result is never beyond it: a
         higher watermark would close nothing, and would make events late that a fault upstream is holding back.
         """
-        unwatched = 0 if self._looked_at is None else now - self._looked_at
-        self._looked_at = now
         if self._quiet_since is None:
             self._quiet_since = now
-        elif unwatched > UNWATCHED_AFTER_MS:
-            self._quiet_since = min(now, self._quiet_since + unwatched)
         if not caught_up or not watermark_ms or latest_due_ms is None or watermark_ms >= latest_due_ms:
             return None
         quiet_ms = now - self._quiet_since

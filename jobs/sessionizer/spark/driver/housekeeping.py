@@ -147,12 +147,15 @@ class Housekeeping:
             self._say(f"{line}. To read it in that order, run `{backfill_command(self._prepared.home.name)}`")
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
-        if self._idle is None or self._waking.is_busy:
+        if self._idle is None:
+            return
+        if (events_at := self._heartbeat.take_events_at()) is not None:
+            self._idle.saw_events(events_at)
+        self._idle.look(monotonic_ms())  # after the events: they may have come before a stop of this process
+        if self._waking.is_busy:
             return
         if self._not_woken is not None:
             raise self._not_woken
-        if (events_at := self._heartbeat.take_events_at()) is not None:
-            self._idle.saw_events(events_at)
         beat = self._heartbeat.beat
         caught_up = self._heartbeat.is_caught_up(epoch_ms(), query.status)
         latest_due_ms = self._prepared.open_sessions.latest_due_ms

@@ -26,8 +26,8 @@ class Option:
 
     ``flag``: as typed. A word without dashes is an argument, and None stands for a field of the form alone. ``help``:
     one text for the command line and the form, which adds a capital and a full stop. ``is_moment``: the form shows a
-    calendar. ``title``: in the form. Without it the form has no field for the option. The operation's record keeps
-    every option, so none is a secret.
+    calendar. ``is_folder``: a path or URI, below which Spark reads tables. ``title``: in the form. Without it the form
+    has no field for the option. The operation's record keeps every option, so none is a secret.
     """
 
     flag: str | None
@@ -40,6 +40,7 @@ class Option:
     examples: tuple[str, ...] = ()
     pattern: str | None = None
     is_moment: bool = False
+    is_folder: bool = False
 
     @property
     def is_typed(self) -> bool:

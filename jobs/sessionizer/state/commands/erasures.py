@@ -128,7 +128,10 @@ class Erase(Command):
         "payload columns, separated by commas, that become null in their events, which then stay",
     )
     folder: str | None = option(
-        "--in", "Savepoints elsewhere", "further place with savepoints of the stream: a folder of them per stream"
+        "--in",
+        "Savepoints elsewhere",
+        "further place with savepoints of the stream: a folder of them per stream",
+        is_folder=True,
     )
     verify: bool = option(
         "--verify", None, "instead of a plan: decode every file of the stream, and count what is left", default=False

@@ -96,6 +96,7 @@ class Restore(Command):
         "In",
         "place of the savepoint, if not with the stream's data: a folder or URI that holds a folder of savepoints per "
         "stream",
+        is_folder=True,
     )
     with_file: bool = option(
         "--with-file",

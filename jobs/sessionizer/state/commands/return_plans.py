@@ -109,9 +109,10 @@ class FileFacts:
         self, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
     ) -> ResolvedRanges:
         """Resolve the ``typed`` exclusions in the source, with those of the savepoint's lineage. Raises InvalidSpec."""
-        for each in typed:
-            parse_range(each, read_saved_spec(savepoint, manifest).source.format)
         if typed:
+            source = read_saved_spec(savepoint, manifest).source
+            for each in typed:
+                parse_range(each, source.format)
             raise SparkNeeded(f"a look at the source for savepoint {savepoint.id}")
         return combine_ranges(carried_ranges(home, manifest), (), ())
 

@@ -60,6 +60,7 @@ class Apply(Command):
         "--in",
         None,
         "folder or URI that gets the savepoint, in a folder per stream. Without it: the stream's home",
+        is_folder=True,
     )
     deep: bool = option("--deep", None, "have Spark check columns and SQL for the plan as well", default=False)
 

@@ -3,6 +3,8 @@
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,7 +18,7 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.status.driver_status import DriverStatus, State, read_driver
 from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import StreamMovedOn
-from sessionizer.home.clock import DAY, MINUTE, SECOND, epoch_ms
+from sessionizer.home.clock import DAY, HOUR, MINUTE, SECOND, epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, require_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, promote_lineage, read_canary, write_canary
@@ -224,22 +226,49 @@ def test_batches_that_spark_forgot_meanwhile_do_not_stop_the_removal(query: Quer
     remove_later(query, removal, 3)
 
 
-def test_a_step_of_the_wall_clock_moves_no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that slept wakes up a day later, with a day of events that its source holds."""
-    step_ns, time_ns, moved = [0], time.time_ns, list[object]()
-    monkeypatch.setattr(time, "time_ns", lambda: time_ns() + step_ns[0])
+def waker(moved: list[object], events: Iterator[int | None], busy: Iterator[bool]) -> Callable[[], None]:
+    """Return a look of a driver at its quiet source. ``moved`` gets the watermarks that it moves."""
     housekeeping = object.__new__(Housekeeping)
     beat = SimpleNamespace(watermark_ms=500)
-    heartbeat = SimpleNamespace(take_events_at=lambda: None, is_caught_up=lambda *_: True, beat=beat)
+    heartbeat = SimpleNamespace(take_events_at=lambda: next(events), is_caught_up=lambda *_: True, beat=beat)
     vars(housekeeping).update(
         _idle=IdleClock(MINUTE, SECOND),
-        _waking=SimpleNamespace(is_busy=False, start=moved.append),
+        _waking=SimpleNamespace(start=moved.append),
         _not_woken=None,
         _heartbeat=heartbeat,
         _prepared=SimpleNamespace(open_sessions=SimpleNamespace(latest_due_ms=DAY)),
     )
-    for step_ns[0] in (0, DAY * 1_000_000, -DAY * 1_000_000):
+
+    def look() -> None:
+        vars(housekeeping)["_waking"].is_busy = next(busy)
         housekeeping._wake_quiet_stream(cast("StreamingQuery", SimpleNamespace(status={})))
+
+    return look
+
+
+@pytest.mark.parametrize("busy", [(False, False, False), (False, True, False)])
+def test_a_stop_of_the_process_after_a_batch_moves_no_watermark(
+    monkeypatch: pytest.MonkeyPatch, busy: tuple[bool, ...]
+) -> None:
+    """An hour passes between a batch with events and the look that learns of it, also while a floor is on its way."""
+    now, moved = [1_000], list[object]()
+    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.monotonic_ms", lambda: now[0])
+    look = waker(moved, iter([None, 1_500, None]), iter(busy))
+    look()
+    now[0] += HOUR
+    look()
+    now[0] += SECOND
+    look()
+    assert moved == []
+
+
+def test_a_step_of_the_wall_clock_moves_no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that slept wakes up a day later, with a day of events that its source holds."""
+    step_ns, time_ns, moved = [0], time.time_ns, list[object]()
+    monkeypatch.setattr(time, "time_ns", lambda: time_ns() + step_ns[0])
+    look = waker(moved, repeat(None), repeat(False))
+    for step_ns[0] in (0, DAY * 1_000_000, -DAY * 1_000_000):
+        look()
     assert moved == []
 
 
