@@ -6,6 +6,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,11 @@ CONNECTION = {
     "extra": {"deploy-mode": "cluster", "namespace": "streams"},
 }
 PATIENT_ENOUGH = SupervisionPolicy(
-    startup_grace_ms=8_000, stale_limit_ms=2_500, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=2
+    startup_grace_ms=120_000, stale_limit_ms=60_000, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=2
 )
-NewSupervisor = Callable[[], Supervisor]
+NO_WAIT_FOR_STARTS = replace(PATIENT_ENOUGH, startup_grace_ms=2_000)
+NO_WAIT_FOR_BEATS = replace(PATIENT_ENOUGH, stale_limit_ms=2_500)
+NewSupervisor = Callable[..., Supervisor]
 
 
 @pytest.fixture
@@ -197,12 +200,12 @@ def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> 
         application=Path("/shared/jobs/main.py"), streams=Path("/shared/streams"), jars=jars, home=tmp_path
     )
 
-    def build() -> Supervisor:
+    def build(policy: SupervisionPolicy = PATIENT_ENOUGH) -> Supervisor:
         return Supervisor(
             home=home,
             folders=Folders(home=tmp_path, streams=project.streams),
             launcher=ConnectionLauncher(project=project),
-            policy=PATIENT_ENOUGH,
+            policy=policy,
             say=said,
         )
 
@@ -220,8 +223,8 @@ def pid_of(cluster: Path, home: StreamHome) -> int:
     return int((cluster / f"{launched(home).submission}.pid").read_text())
 
 
-def replaced(in_cluster: NewSupervisor, home: StreamHome, uid: str) -> bool:
-    in_cluster().settle()
+def replaced(in_cluster: NewSupervisor, home: StreamHome, uid: str, policy: SupervisionPolicy = PATIENT_ENOUGH) -> bool:
+    in_cluster(policy).settle()
     return launched(home).uid != uid
 
 
@@ -257,8 +260,8 @@ def test_frozen_driver_is_fenced_then_killed_by_the_cluster(
     uid = launch_and_wait(in_cluster())
     pid = pid_of(cluster, home)
     os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
-    in_cluster().settle()
+    eventually(lambda: look_at(home, NO_WAIT_FOR_BEATS).call)
+    in_cluster(NO_WAIT_FOR_BEATS).settle()
     assert not fake_cluster.lives(pid)
     lines = (cluster / "calls").read_text().splitlines(keepends=True)
     next_driver = next((at for at, line in enumerate(lines) if "--uid" in line and uid not in line), None)
@@ -271,7 +274,7 @@ def test_refused_submission_is_noticed_at_once(in_cluster: NewSupervisor, home: 
     (cluster / "mood").write_text("refuses")
     in_cluster().settle()
     uid = launched(home).uid
-    eventually(lambda: look_at(home, PATIENT_ENOUGH).call, seconds=6)
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call, seconds=100)
     assert isinstance(in_cluster().settle(), Wait)
     (cluster / "mood").write_text("steady")
     eventually(lambda: replaced(in_cluster, home, uid))
@@ -284,8 +287,9 @@ def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
     (cluster / "mood").write_text("full")
     in_cluster().settle()
     waiting = cluster / f"{launched(home).submission}.pid"
-    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
-    in_cluster().settle()
+    eventually(waiting.exists)
+    eventually(lambda: look_at(home, NO_WAIT_FOR_STARTS).call)
+    in_cluster(NO_WAIT_FOR_STARTS).settle()
     assert not waiting.exists()
     assert "is Pending" in recorded(home).last_failure
 
@@ -297,8 +301,8 @@ def test_silent_cluster_does_not_keep_the_stream_down(
     uid = launch_and_wait(in_cluster())
     os.kill(pid_of(cluster, home), signal.SIGSTOP)
     (cluster / "mood").write_text("silent")
-    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
-    eventually(lambda: replaced(in_cluster, home, uid))
+    eventually(lambda: look_at(home, NO_WAIT_FOR_BEATS).call)
+    eventually(lambda: replaced(in_cluster, home, uid, NO_WAIT_FOR_BEATS))
     lease = known(read_lease(home))
     assert lease.uid != uid or lease.vacancy is Vacancy.FENCED
     (warning,) = [line for line in said if "may still run, but can write nothing more" in line]
@@ -321,9 +325,10 @@ def test_submission_that_hangs_is_ended_before_the_cluster_is_asked(
     launch = launched(home)
     assert launch.process is not None
     assert is_alive(launch.process)
-    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    eventually((cluster / "calls").exists)
+    eventually(lambda: look_at(home, NO_WAIT_FOR_STARTS).call)
     (cluster / "mood").write_text("steady")
-    eventually(lambda: replaced(in_cluster, home, launch.uid))
+    eventually(lambda: replaced(in_cluster, home, launch.uid, NO_WAIT_FOR_STARTS))
     assert is_alive(launch.process) is False
 
 

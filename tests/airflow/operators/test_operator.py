@@ -36,7 +36,7 @@ from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.driver_statuses import launched
-from support.fixtures.supervisor import scripted_command
+from support.fixtures.supervisor import behave, scripted_command
 from support.processes.ports import eventually
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
 
@@ -73,10 +73,11 @@ def deferral(operator: SuperviseStream, given: Any) -> TaskDeferred:
     return deferred.value
 
 
-def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStream) -> None:
+def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStream, home: StreamHome) -> None:
     """Airflow renders it when the task leaves its worker, and also before our code has run."""
     template = DAG("clicks.supervise", schedule=None).get_template_env().from_string(str(operator.map_index_template))
     given = context()
+    behave(home, "mute")  # another driver may work before its label is made
     assert template.render(given) == ""
     deferral(operator, given)
     assert template.render(given) == "warning: starting"
@@ -96,8 +97,11 @@ def test_an_unpaused_supervisor_is_paused_no_more_for_those_who_look(
     assert not noted.paused
 
 
-def test_the_label_is_told_before_the_task_defers(operator: SuperviseStream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_label_is_told_before_the_task_defers(
+    operator: SuperviseStream, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Airflow renders no template of a task that defers."""
+    behave(home, "mute")
     told: list[str] = []
     supervisor = SimpleNamespace(send=lambda msg: told.append(msg.rendered_map_index))
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)

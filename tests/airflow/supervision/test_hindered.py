@@ -152,12 +152,13 @@ def test_a_source_that_is_away_outlasts_the_restart_budget(
     assert record.attempts > 4
 
     def backing_off() -> str:
-        new_supervisor().settle()
+        patient(new_supervisor()).settle()
         return status_of(home)
 
     eventually(lambda: "it waits: " in backing_off())
     assert recorded(home).cause == "SourceUnreachable"
     behave(home, "steady")
+    SUPERVISION_FILE.of(home).write(replace(recorded(home), restart_at=epoch_ms()))
     eventually(lambda: new_supervisor().settle() and works(home))
     eventually(lambda: look_at(home, new_supervisor().policy).call or recorded(home).waiting_since is None)
     new_supervisor().settle()
@@ -195,7 +196,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
 
     def successor() -> bool:
         patient = new_supervisor()
-        patient.policy = replace(patient.policy, takeover_after_ms=6_000, startup_grace_ms=30_000)
+        patient.policy = replace(patient.policy, takeover_after_ms=6_000, stale_limit_ms=4_000)
         decision = patient.settle()
         newest = read_lease(home)
         if isinstance(decision, Wait) and newest is not None and newest.token == lease.token:

@@ -45,7 +45,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait, read_situation
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.driver_statuses import recorded, works
-from support.fixtures.supervisor import behave, patient
+from support.fixtures.supervisor import behave, patient, set_limits
 from support.places import known
 from support.processes.ports import eventually
 
@@ -120,8 +120,12 @@ def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home
     uid = launch_and_wait(new_supervisor())
     old = live_process(home)
     os.kill(known(old.pid), signal.SIGSTOP)
-    eventually(lambda: look_at(home, new_supervisor().policy).call)
-    eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
+
+    def impatient() -> Supervisor:
+        return set_limits(new_supervisor(), stale_limit_ms=2_000)
+
+    eventually(lambda: look_at(home, impatient().policy).call)
+    eventually(lambda: isinstance(impatient().settle(), Adopt))
     assert is_alive(known(old.process)) is False
     assert live_process(home).uid != uid
     assert "was replaced: silent for" in recorded(home).last_failure
@@ -129,10 +133,10 @@ def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home
 
 def test_start_that_never_comes_is_replaced(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     behave(home, "mute")
-    decision = new_supervisor().settle()
-    assert isinstance(decision, Adopt)
-    eventually(lambda: look_at(home, new_supervisor().policy).call)
-    new_supervisor().settle()
+    supervisor = set_limits(new_supervisor(), startup_grace_ms=2_000)
+    assert isinstance(supervisor.settle(), Adopt)
+    eventually(lambda: look_at(home, supervisor.policy).call)
+    supervisor.settle()
     assert "no batch" in recorded(home).last_failure
 
 

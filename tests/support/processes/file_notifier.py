@@ -59,7 +59,7 @@ def settle_until(
     condition: Callable[[], object],
     build: Callable[[], Supervisor],
     said: Callable[[str], None],
-    within_s: float = 90.0,
+    within_s: float = 240.0,
 ) -> None:
     """Let supervisors look, a new one each time as in Airflow, until `condition` holds."""
     deadline = time.monotonic() + within_s

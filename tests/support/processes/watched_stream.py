@@ -75,7 +75,7 @@ class WatchedStream:
         self,
         launch: Launcher | Callable[[DriverCall], list[str]],
         until: Callable[[], object] = lambda: False,
-        within_s: float = 90.0,
+        within_s: float = 240.0,
         patience: Mapping[str, int] = AS_IT_IS,
     ) -> None:
         """Supervise it until people are told something new, or `until` holds."""
