@@ -113,7 +113,7 @@ def test_ctrl_c_while_spark_starts_ends_the_command_without_a_traceback(tmp_path
     begun = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
     eventually((tmp_path / "begun").exists)
     os.killpg(begun.pid, signal.SIGINT)
-    _, said = begun.communicate(timeout=60)
+    _, said = begun.communicate(timeout=180)
     assert begun.returncode == INTERRUPTED
     assert "Traceback" not in said
     assert "sessionizer status" in said
@@ -148,7 +148,7 @@ def test_ctrl_c_while_the_modules_are_imported_leaves_no_traceback(module: str) 
     begun = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, pipesize=4096)
     assert any(line.split("|")[-1].strip() == module for line in known(begun.stderr))
     os.killpg(begun.pid, signal.SIGINT)
-    _, said = begun.communicate(timeout=60)
+    _, said = begun.communicate(timeout=180)
     assert "Traceback" not in said
     assert begun.returncode == -signal.SIGINT
 

@@ -46,7 +46,7 @@ sys.exit(main())
 
 def test_a_feed_to_kafka_without_its_client_says_what_to_install() -> None:
     command = [sys.executable, "-c", WITHOUT_KAFKA, "--to", "kafka", "--bootstrap-servers", "localhost:1"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert ended.returncode == InvalidSpec.exit_code
     assert "Traceback" not in ended.stderr
     assert "streaming-state[kafka]" in ended.stderr

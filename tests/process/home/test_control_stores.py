@@ -178,26 +178,29 @@ def _document(number: int) -> dict[str, object]:
     return {"first": number, "padding": "x" * (number % 20_000), "last": number}
 
 
-def _rewrite(path: Path, times: int | None) -> None:
-    for number in range(times) if times else count():
+def _rewrite(path: Path, enough: Any) -> None:
+    for number in count():
+        if enough.value:
+            return
         write_json(path, _document(number), durable=False)
 
 
 def test_a_reader_never_sees_half_a_file_while_it_is_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "heartbeat.json"
     write_json(path, _document(0))
-    writer = _FORK.Process(target=_rewrite, args=(path, 5_000))
+    enough = _FORK.RawValue("b")
+    writer = _FORK.Process(target=_rewrite, args=(path, enough))
     writer.start()
     seen = set()
-    while writer.is_alive():
+    while writer.is_alive() and len(seen) <= 300:
         reading = examine_json(path)
         assert reading.damage is None
         value = known(reading.value)
         assert value == _document(value["first"])
         seen.add(value["first"])
+    enough.value = 1
     writer.join()
     assert writer.exitcode == 0
-    assert len(seen) > 100
     assert [path] == list(tmp_path.iterdir())
 
 
@@ -205,7 +208,7 @@ def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "heartbeat.json"
     write_json(path, _document(0))
     for round_number in range(20):
-        writer = _FORK.Process(target=_rewrite, args=(path, None))
+        writer = _FORK.Process(target=_rewrite, args=(path, _FORK.RawValue("b")))
         writer.start()
         time.sleep(0.003 * round_number)
         writer.kill()
@@ -345,5 +348,5 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_child_opens_a_client_of_its_own(who: tuple[str, ...]) -> None:
     """Else the child waits without end for threads that only its parent has."""
     command = [sys.executable, "-c", PROGRAM % {"nobody": HDFS_OF_NOBODY}, *who]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180)
     assert done.stdout == "7\n"

@@ -154,15 +154,17 @@ def chromium() -> Iterator[Browser]:
         )
         try:
             port_file = Path(profile) / "DevToolsActivePort"
-            eventually(lambda: port_file.exists() and bool(port_file.read_text().strip()), 60, "a browser")
-            with connect(_page_of(int(port_file.read_text().split()[0])), max_size=None) as connection:
+            eventually(lambda: port_file.exists() and bool(port_file.read_text().strip()), 180, "a browser")
+            port = int(port_file.read_text().split()[0])
+            eventually(lambda: _pages_of(port), 180, "a page of the browser")
+            with connect(_pages_of(port)[0], open_timeout=60, max_size=None) as connection:
                 yield Browser(connection)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(120)
 
 
-def _page_of(port: int) -> str:
+def _pages_of(port: int) -> list[str]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
         pages = json.load(answer)
-    return str(next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page"))
+    return [str(page["webSocketDebuggerUrl"]) for page in pages if page["type"] == "page"]
