@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,10 +27,13 @@ POOLS = {"SESSIONIZER_REPORT_POOL": "reports", "SESSIONIZER_COMMAND_POOL": "comm
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """Return a free port of the loopback interface that the system gives to no connection before it is used."""
+    ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    end = int(ephemeral.read_text().split()[0]) if ephemeral.exists() else 32_768
+    while True:
+        port = 15_000 + secrets.randbelow(end - 15_000)
+        with suppress(OSError), socket.create_server((LOOPBACK, port)):
+            return port
 
 
 @dataclass(frozen=True, kw_only=True)

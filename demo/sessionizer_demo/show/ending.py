@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sessionizer_demo.local_airflow.installation import Installation
 
-STOP_SECONDS = 40.0
+STOP_SECONDS = 120.0
 
 
 def stop_drivers(installation: Installation, say: Callable[[str], None]) -> None:
