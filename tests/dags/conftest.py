@@ -1,11 +1,15 @@
 """All DAGs as Airflow parses them, over the specs of the repository and a made-up platform."""
 
+import os
 from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from support.places import REPOSITORY
+
+# no limit of its own: Airflow's 30 s are few on a busy machine, where the first file imports the providers
+os.environ["AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT"] = "0"
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from sessionizer_demo.feed.sinks.kafka_sink import KafkaSink
 from support.processes.kafka_broker import KafkaBroker
 
 _ROWS = 1_000
-_READ_WITHIN_S = 30.0
+_READ_WITHIN_S = 120.0
 
 
 def read_all(broker: KafkaBroker, topic: str) -> list[tuple[bytes | None, bytes | None]]:

@@ -34,7 +34,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             "SESSIONIZER_WATCH_LEASE": "15 seconds",
             "SESSIONIZER_LANDING_INTERVAL": "5 seconds",
             "SESSIONIZER_REPORT_INTERVAL": "10 seconds",
-            "SESSIONIZER_STALE_LIMIT": "10 seconds",
+            "SESSIONIZER_STALE_LIMIT": "30 seconds",
             "SESSIONIZER_FIRST_BACKOFF": "2 seconds",
             "SESSIONIZER_NOTIFIER": "support.processes.file_notifier.FileNotifier",
             "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),

@@ -33,7 +33,7 @@ from support.faults.one_writer import OneWriterWatch
 from support.pages.page_user import OPERATE, OperateForm
 from support.places import known
 from support.processes.file_notifier import told
-from support.processes.live_airflow import TASK, Platform
+from support.processes.live_airflow import TASK, Platform, tolerant
 
 BUDGET = 3
 READER, STRANGER = "reader", "stranger"
@@ -45,9 +45,10 @@ SETTINGS = {
 }
 """For the fixture `platform`."""
 
-NOTICED_SECONDS = 15.0
-RUNNING_AGAIN_SECONDS = 60.0
-STOPPED_SECONDS = 30.0
+NOTICED_SECONDS = 60.0
+"""On a busy machine, where a worker takes long to start. Usually it is 10 seconds."""
+RUNNING_AGAIN_SECONDS = 180.0
+STOPPED_SECONDS = 90.0
 SURVIVED_SECONDS = 240.0
 
 CONSUMER = """
@@ -64,17 +65,20 @@ WATCHES_A_DAY = 6
 
 def test_dag_run_starts_a_driver_and_defers(platform: Platform) -> None:
     platform.api.unpause(platform.dag)
-    platform.wait_for_driver(seconds=60)
+    platform.wait_for_driver()
     platform.wait_for_watch()
 
 
 def test_the_mark_of_an_installation_is_on_all_its_processes(platform: Platform) -> None:
     """Those that give themselves a title, too: by the mark a demo finds what it has to end."""
-    started = {process for part in platform.parts.running.values() for process in family(part.pid)}
-    overlooked = started - set(left_behind(platform.installation))
-    # what parses DAG files and runs tasks comes and goes
-    alive = [process for process in overlooked if (identity := identify(process.pid)) and is_alive(identity)]
-    assert alive == []
+
+    def overlooked() -> bool:
+        started = {process for part in platform.parts.running.values() for process in family(part.pid)}
+        # what parses DAG files and runs tasks comes and goes
+        identities = [identify(process.pid) for process in started - set(left_behind(platform.installation))]
+        return any(identity and is_alive(identity) for identity in identities)
+
+    wait_until(lambda: not overlooked(), 30, "the mark on each process, also on one that has just been started")
 
 
 def test_killed_driver_runs_again(platform: Platform) -> None:
@@ -91,13 +95,13 @@ def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform)
         platform.parts.kill(part)
         platform.parts.start(part)
     # The next watch can only begin when both work again: the same driver is adopted by it.
-    platform.wait_for_watch(other_than=watch, seconds=120)
+    platform.wait_for_watch(other_than=watch, seconds=SURVIVED_SECONDS)
     assert platform.working_uid() == uid
 
 
 def test_landed_sessions_start_the_report(platform: Platform) -> None:
     platform.api.unpause("clicks.report")
-    wait_until(lambda: "success" in {run["state"] for run in platform.runs("clicks.report")}, 90, "a report")
+    wait_until(lambda: "success" in {run["state"] for run in platform.runs("clicks.report")}, 300, "a report")
     asset = platform.api.call("GET", "/api/v2/assets?name_pattern=clicks.sessions")["assets"][0]
     events = platform.api.call("GET", f"/api/v2/assets/events?asset_id={asset['id']}")["asset_events"]
     payload = events[0]["extra"]["payload"]
@@ -160,7 +164,7 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.mark_failed()
     platform.wait_for_pause()
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, STOPPED_SECONDS, "what people want")
-    wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
+    wait_until(lambda: epoch_ms() > end_of_backoff(history), 120, "the backoff to end")
     assert_stands_by(platform)
     assert last_launch(platform) == history.counted_uid
 
@@ -234,14 +238,14 @@ def test_start_and_stop_dags_steer_the_stream_and_the_list_of_tasks_says_what_it
     platform.behave("steady")
     start(platform)
     uid = platform.wait_for_driver()
-    wait_until(lambda: labels(platform) == ["healthy"], 60, "the label of a stream that works")
+    wait_until(lambda: labels(platform) == ["healthy"], 180, "the label of a stream that works")
     platform.run_now("clicks.stop")
-    wait_until(lambda: EXIT_FILE.of(platform.home, uid).read() is not None, 30, "the driver's end")
+    wait_until(lambda: EXIT_FILE.of(platform.home, uid).read() is not None, 120, "the driver's end")
     assert_stands_by(platform)
-    wait_until(lambda: labels(platform) == ["healthy: stopped"], 60, "that of one that is stopped")
+    wait_until(lambda: labels(platform) == ["healthy: stopped"], 180, "that of one that is stopped")
     platform.run_now("clicks.start")
     platform.wait_for_driver(other_than=uid)
-    wait_until(lambda: labels(platform) == ["healthy"], 90, "the stream to work again")
+    wait_until(lambda: labels(platform) == ["healthy"], 180, "the stream to work again")
 
 
 @pytest.mark.long
@@ -253,13 +257,13 @@ def test_frozen_driver_is_replaced(platform: Platform) -> None:
     uid = other.wait_for_driver()
     lease = known(other.look().lease)
     freeze_driver(other)
-    other.wait_for_driver(other_than=uid, seconds=10.0 + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
+    other.wait_for_driver(other_than=uid, seconds=30.0 + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
     assert not pathlib.Path(f"/proc/{lease.pid}").exists()
 
 
 @pytest.mark.long
 def test_a_quiet_watch_says_little(platform: Platform) -> None:
-    platform.wait_for_driver(seconds=60)
+    platform.wait_for_driver()
     before = len(ended(platform))
     # The first one may launch; the second one only watches.
     wait_until(lambda: len(ended(platform)) >= before + 2, 120, "two watches")
@@ -340,7 +344,7 @@ def test_a_page_is_refused_to_a_user_without_rights_on_the_dag(page: str, platfo
 
 
 def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform) -> None:
-    uid, before = platform.wait_for_driver(), len(told(platform.told))
+    uid, before, watch = platform.wait_for_driver(), len(told(platform.told)), platform.watch()
     launch = known(read_launch(platform.home))
     with open(launch.log, "a") as log:  # noqa: PTH123 - as its driver would
         log.write("password=hunter2\nits last words\n")
@@ -350,9 +354,16 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert (alert["stream"], alert["lineage"]) == ("clicks", "of-the-script")
     assert alert["batch_id"] > 0
     assert "vanished" in alert["reason"]
-    lines = platform.log_of(platform.runs(platform.dag)[0]["dag_run_id"], at={"warning"})
-    assert any(line.endswith(f"{uid} | its last words") for line in lines)
-    assert any(f"What to do: {KILLED.remedy}" in line for line in lines)
+    lines: list[str] = []
+
+    def is_in_a_log() -> bool:
+        """The watch that told it may be over by now, and may have been the one after that of before."""
+        runs = [run["dag_run_id"] for run in platform.runs(platform.dag)]
+        lines[:] = [line for run in runs[: runs.index(watch) + 1] for line in platform.log_of(run, at={"warning"})]
+        is_told = any(line.endswith(f"{uid} | its last words") for line in lines)
+        return is_told and any(f"What to do: {KILLED.remedy}" in line for line in lines)
+
+    wait_until(tolerant(is_in_a_log), 120, "its last words and what to do")
     assert not any("hunter2" in line for line in lines)
 
 
@@ -391,7 +402,7 @@ def test_a_paused_supervisor_makes_a_stream_degraded(platform: Platform) -> None
     platform.wait_for_driver()
     platform.api.set_paused(platform.dag, paused=True)
     try:
-        wait_until(lambda: platform.health()["rule"] == "paused", 10, "the page to say so")
+        wait_until(lambda: platform.health()["rule"] == "paused", 60, "the page to say so")
         platform.wait_for_end("sessionizer.orphans", platform.run_now("sessionizer.orphans"))
         assert known(PAUSE_FILE.of(platform.home).read()).paused
     finally:

@@ -23,7 +23,7 @@ from support.places import REPOSITORY, known
 from support.processes.ports import eventually, free_addresses
 
 HADOOP_JARS = REPOSITORY / ".jars" / "hadoop"
-UP_WITHIN_S = 120.0
+UP_WITHIN_S = 240.0
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # Spark's jars bring log4j 2, which without a word of ours tells of errors only.
 LOGGING = """\

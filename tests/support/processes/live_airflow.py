@@ -102,7 +102,7 @@ class Platform:
         # of one on another host nobody here can tell
         return seen.uid if seen.state.is_live and has_batch and seen.alive is not False else None
 
-    def wait_for_driver(self, *, other_than: str | None = None, seconds: float = 60.0) -> str:
+    def wait_for_driver(self, *, other_than: str | None = None, seconds: float = 180.0) -> str:
         wait_until(lambda: self.working_uid() not in {None, other_than}, seconds, f"a driver other than {other_than}")
         return known(self.working_uid())
 
@@ -166,7 +166,7 @@ class Platform:
         started = self.api.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
         return str(started["dag_run_id"])
 
-    def wait_for_end(self, dag_id: str, run: str, seconds: float = 90.0) -> str:
+    def wait_for_end(self, dag_id: str, run: str, seconds: float = 240.0) -> str:
         def state() -> str:
             return str(self.run(dag_id, run)["state"])
 
@@ -184,7 +184,7 @@ class Platform:
     def is_watched(self) -> bool:
         return self.state_of_watch() == "deferred"
 
-    def wait_for_watch(self, *, other_than: str | None = None, seconds: float = 60.0) -> None:
+    def wait_for_watch(self, *, other_than: str | None = None, seconds: float = 180.0) -> None:
         """Also while the API is away: that is one more thing to wait for."""
         wait_until(
             tolerant(lambda: self.is_watched() and self.watch() != other_than), seconds, f"a watch after {other_than}"
@@ -194,7 +194,7 @@ class Platform:
         return bool(self.api.call("GET", f"/api/v2/dags/{self.dag}")["is_paused"])
 
     def wait_for_pause(self) -> None:
-        wait_until(self.is_paused, 60, "the DAG to pause itself")
+        wait_until(tolerant(self.is_paused), 240, "the DAG to pause itself")
 
     def mark_failed(self) -> None:
         run = self._run_under_way()
@@ -210,7 +210,7 @@ class Platform:
 
     def _run_under_way(self) -> str:
         """A person acts on a task that is at work, not on one between two watches."""
-        wait_until(lambda: self.state_of_watch() in {"deferred", "running"}, 60, "a task at work")
+        wait_until(tolerant(lambda: self.state_of_watch() in {"deferred", "running"}), 180, "a task at work")
         return self.watch()
 
     def log_of(self, run: str, try_number: int = 1, *, at: Collection[str] = ()) -> list[str]:
@@ -228,7 +228,7 @@ def running_airflow(installation: Installation, dags: set[str]) -> Iterator[Plat
     parts, api = Parts(installation), Api(installation)
     try:
         parts.start_all()
-        wait_until(api.is_healthy, 150, "a healthy Airflow")
+        wait_until(api.is_healthy, 240, "a healthy Airflow")
         wait_until(tolerant(lambda: dags <= api.dag_ids()), 120, "the DAGs")
         yield Platform(installation, parts, api)
     finally:

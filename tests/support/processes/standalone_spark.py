@@ -58,5 +58,5 @@ def _start(main_class: str, folder: Path, *arguments: str) -> subprocess.Popen[b
 
 
 def _await(line: str, log: Path) -> re.Match[str]:
-    eventually(lambda: re.search(line, log.read_text()), 60, lambda: f"{line}: {log.read_text()[-2000:]}")
+    eventually(lambda: re.search(line, log.read_text()), 180, lambda: f"{line}: {log.read_text()[-2000:]}")
     return known(re.search(line, log.read_text()))
