@@ -191,7 +191,7 @@ def test_a_reader_never_sees_half_a_file_while_it_is_rewritten(tmp_path: Path) -
     enough = _FORK.RawValue("b")
     writer = _FORK.Process(target=_rewrite, args=(path, enough))
     writer.start()
-    seen = set()
+    seen: set[int] = set()
     while writer.is_alive() and len(seen) <= 300:
         reading = examine_json(path)
         assert reading.damage is None

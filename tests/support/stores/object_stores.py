@@ -159,7 +159,7 @@ class ObjectStoreServer(ABC):
         with self._log.open("wb") as output:
             command, variables = self.command(self.address.rpartition(":")[2]), os.environ | self.environment
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=variables)
-        eventually(self._has_bucket, 60, type(self).__name__)
+        eventually(self._has_bucket, 180, type(self).__name__)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -174,7 +174,7 @@ class ObjectStoreServer(ABC):
         self._process.send_signal(signal.SIGCONT)
 
     def request(self, method: str, path: str, body: bytes | None = None) -> bool:
-        with closing(HTTPConnection(self.address, timeout=5)) as server:
+        with closing(HTTPConnection(self.address, timeout=60)) as server:
             server.request(method, path, body, {"Content-Type": "application/json"})
             return server.getresponse().status == 200
 
