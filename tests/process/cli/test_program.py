@@ -36,6 +36,7 @@ from sessionizer.home.names import quoted_command
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import PYTHON_VARIABLE, require_driver_loads
 from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
+from support.checkpoints.fabricated_checkpoints import fabricate
 from support.places import MAIN, REPOSITORY, known
 from support.processes.fabricated_platform import SPEC, Platform
 from support.processes.ports import eventually
@@ -348,6 +349,15 @@ def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
     found = diff(folder, "clicks", "--against", str(folder), "--json")
     assert found.returncode == 0, found.stderr
     assert "deciding code" not in json.loads(found.stdout)[0]["unseen"]
+
+
+def test_a_savepoint_in_a_vault_that_is_read_only_is_verified(platform: Platform, small_disk: Path) -> None:
+    platform.add("clicks")
+    fabricate(small_disk / "clicks", "before-release")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    places = ("--in", str(small_disk), "--home", str(platform.home))
+    verified = main("savepoint", "verify", "clicks", "before-release", *places)
+    assert verified.returncode == 0, verified.stderr
 
 
 COMMANDS: Final = (("status",), ("status", "--json"), ("timeline", "clicks"), ("tables", "clicks"), ("--help",))

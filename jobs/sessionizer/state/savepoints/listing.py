@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import ProcessIdentity, is_alive, this_process
-from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
+from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import (
     create_data_json,
@@ -146,16 +146,20 @@ def keep_from_removal(home: SavepointHome, why: str) -> Iterator[None]:
     """Keep the savepoint from being removed during the block. Raises UnusableSavepoint if a removal has begun.
 
     The reader writes its mark first and looks for a removal afterwards. The remover does it the other way round. So one
-    of the two sees the other, whatever the moment.
+    of the two sees the other, whatever the moment. A reader that cannot write into the savepoint leaves no mark.
     """
     mark = home.reader(mint_id(epoch_ms()))
-    write_data_record(mark, UseMark.now(why))
+    marked = False
+    # such as a vault that is mounted read-only: nobody removes anything from there
+    with suppress(UnwritablePath):
+        marked = write_data_record(mark, UseMark.now(why))
     try:
         if data_exists(home.condemned):
             raise UnusableSavepoint(home.id, "it is being removed")
         yield
     finally:
-        remove_data(mark)
+        if marked:
+            remove_data(mark)
 
 
 @dataclass(frozen=True, slots=True)
