@@ -73,6 +73,7 @@ def steps_of(stage: Stage) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.long
 def test_another_session_reads_each_row_by_the_names(named: Named) -> None:
     assert_as_defined(named.stage, named.files)
     sessions = [[named.landed.sessions.total()]]
@@ -85,6 +86,7 @@ def test_another_session_reads_each_row_by_the_names(named: Named) -> None:
     assert (named.answers["named anew"], named.answers["rows"]) == (None, sessions), "after the name was dropped"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("step", "value", "allowed"),
     [
@@ -102,6 +104,7 @@ def test_a_name_that_is_not_free_is_refused(named: Named, step: str, value: str,
     assert allowed in refused["allowed"]
 
 
+@pytest.mark.long
 def test_a_name_moves_with_its_table_to_other_columns(named: Named) -> None:
     assert (named.answers["again"], named.answers["moved"]) == (None, None)
     assert named.answers["columns"] == [[1, None]]

@@ -92,7 +92,31 @@ def has_person(row: Mapping[str, Any]) -> bool:
     return any(event[COLUMN] in PEOPLE for event in row["events"])
 
 
-def test_events_leave_and_sessions_with_one_are_deleted_whole(accounts: Accounts) -> None:
+def assert_no_other_column_will_do(accounts: Accounts) -> None:
+    wrong = {"column": ("nothing", "amount", "user_id"), "redact": (COLUMN, "nothing", "key")}
+    for option, name in [(option, name) for option, names in wrong.items() for name in names]:
+        with pytest.raises(InvalidSpec) as refused:
+            (accounts.runner(name) if option == "column" else accounts.runner(redact=name)).look()
+        assert (refused.value.field, refused.value.value) == (f"--{option}", name)
+
+
+def assert_no_start_and_no_migration_may_lose_the_column(accounts: Accounts) -> None:
+    spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
+    for payload in ({}, {COLUMN: "amount"}):
+        stage.write_spec(spec_with(**payload))
+        with pytest.raises(InvalidSpec) as refused:
+            catch_up(spark, stage)
+        assert refused.value.field == f"mapping.payload.{COLUMN}"
+    renamed = {"id": "rename", "columns": {"customer": COLUMN}, "drop": [COLUMN]}
+    stage.write_spec({**spec_with(customer=ACCOUNT), "migrations": [renamed]})
+    upgrade = ApplyRunner(spark=spark, home=home, command=Apply(), spec=stage.spec(), savepoints=home.savepoints)
+    with pytest.raises(InvalidSpec) as refused:
+        upgrade.look()
+    assert refused.value.field == f"mapping.payload.{COLUMN}"
+
+
+def test_events_leave_for_good_and_sessions_with_one_are_deleted_whole(accounts: Accounts) -> None:
+    assert_no_other_column_will_do(accounts)
     before, held = accounts.sessions(), accounts.open_events("before")
     plan = accounts.runner().look().decision
     assert plan.rows["sessions"] == sum(map(has_person, before)) > 0
@@ -110,6 +134,7 @@ def test_events_leave_and_sessions_with_one_are_deleted_whole(accounts: Accounts
     bring_back(accounts)
     assert accounts.left() == []
     assert "erased" in {row["reason"] for row in table_rows(accounts.stage.table("quarantine"))}
+    assert_no_start_and_no_migration_may_lose_the_column(accounts)
 
 
 def bring_back(accounts: Accounts) -> None:
@@ -170,30 +195,6 @@ def test_redacted_columns_stay_null_after_a_restore_and_beside_those_of_a_key(ac
             row["events"] = [{**event, "amount": None} for event in row["events"]]
     assert accounts.sessions() == rows
     assert sum(by_key.count_unredacted().values()) == 0
-
-
-def test_no_start_and_no_migration_may_lose_the_column_of_an_erasure_and_no_other_column_will_do(
-    accounts: Accounts,
-) -> None:
-    wrong = {"column": ("nothing", "amount", "user_id"), "redact": (COLUMN, "nothing", "key")}
-    for option, name in [(option, name) for option, names in wrong.items() for name in names]:
-        with pytest.raises(InvalidSpec) as refused:
-            (accounts.runner(name) if option == "column" else accounts.runner(redact=name)).look()
-        assert (refused.value.field, refused.value.value) == (f"--{option}", name)
-
-    accounts.erase()
-    spark, stage, home = accounts.spark, accounts.stage, accounts.stage.stream_home
-    for payload in ({}, {COLUMN: "amount"}):
-        stage.write_spec(spec_with(**payload))
-        with pytest.raises(InvalidSpec) as refused:
-            catch_up(spark, stage)
-        assert refused.value.field == f"mapping.payload.{COLUMN}"
-    renamed = {"id": "rename", "columns": {"customer": COLUMN}, "drop": [COLUMN]}
-    stage.write_spec({**spec_with(customer=ACCOUNT), "migrations": [renamed]})
-    upgrade = ApplyRunner(spark=spark, home=home, command=Apply(), spec=stage.spec(), savepoints=home.savepoints)
-    with pytest.raises(InvalidSpec) as refused:
-        upgrade.look()
-    assert refused.value.field == f"mapping.payload.{COLUMN}"
 
 
 def erase(accounts: Accounts, keys: str, *options: str, people: Iterable[str] = ()) -> dict[str, Any]:

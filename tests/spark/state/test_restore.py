@@ -72,6 +72,7 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
         restored.plan()
 
 
+@pytest.mark.long
 def test_a_home_from_before_a_restore_is_refused_and_another_restore_brings_the_deleted_rows_back(
     restored: Restored, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import have_folder
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.spark.failures.query_failure import retry_late_worker
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.state.commands.command import Plan
 
@@ -71,11 +72,12 @@ def run_planned(
 def run_here(
     home: StreamHome, record: OperationRecord, runner: StepRunner, say: Callable[[str], None] = lambda _: None
 ) -> OperationRecord:
-    """Carry the operation out in this process, with the lease of the stream. Returns its record."""
+    """Carry the operation out in this process as a command does, with the lease of the stream. Returns its record."""
     job = Maintenance(f"{record.verb}-{record.id}", record.by or "tests", "tests", record.wanted)
     prepared = runner.prepared(record) if pending_operation(home) is None else nullcontext()
     with prepared, hold_lease(home, job, 10, say) as lease:
-        return execute(Operation(home, record, lease.check), runner)
+        operation = Operation(home, record, lease.check)
+        return retry_late_worker(lambda: execute(operation, runner), say)
 
 
 def carry_out(runner: SparkRunner[Any], *, savepoint: str = "") -> OperationRecord:
