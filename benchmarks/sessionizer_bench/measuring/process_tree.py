@@ -15,19 +15,21 @@ _PARENT, _USER_TIME, _SYSTEM_TIME, _RESIDENT = 1, 11, 12, 21
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A live process, with its resident bytes and its processor time in clock ticks."""
+    """A live process, with its resident bytes, its processor time in clock ticks, and its command line."""
 
     pid: int
     parent: int
     resident: int
     ticks: int
+    command: str = ""
 
 
 @dataclass(slots=True)
 class TreeUse:
     """The use of a process tree over all samples: the peak of its summed resident memory, and its processor time.
 
-    Pages that forked Python workers share count in each of them.
+    Pages that forked Python workers share count in each of them. A JVM that starts a program is there twice for a
+    moment, with one memory, which counts once.
     """
 
     root: int
@@ -37,7 +39,9 @@ class TreeUse:
     def sample(self, processes: list[Process] | None = None) -> None:
         """Take one sample, by default of the live processes."""
         tree = descendants(self.root, live_processes() if processes is None else processes)
-        self.peak_resident = max(self.peak_resident, sum(process.resident for process in tree))
+        commands = {process.pid: process.command for process in tree}
+        resident = sum(each.resident for each in tree if not _starts_program(each, commands.get(each.parent)))
+        self.peak_resident = max(self.peak_resident, resident)
         for process in tree:
             self._ticks[process.pid] = max(process.ticks, self._ticks.get(process.pid, 0))
 
@@ -64,10 +68,16 @@ def descendants(root: int, processes: list[Process]) -> list[Process]:
     return tree
 
 
+def _starts_program(process: Process, parents_command: str | None) -> bool:
+    """Whether it is a JVM's copy of itself, which Linux makes before it runs the program that the JVM starts."""
+    return process.command == parents_command and process.command.partition("\0")[0].endswith("java")
+
+
 def _process(entry: Path) -> Process | None:
     try:
         fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        command = (entry / "cmdline").read_text(errors="replace")
     except OSError:
         return None
     ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
-    return Process(int(entry.name), int(fields[_PARENT]), int(fields[_RESIDENT]) * _PAGE, ticks)
+    return Process(int(entry.name), int(fields[_PARENT]), int(fields[_RESIDENT]) * _PAGE, ticks, command)

@@ -115,6 +115,16 @@ ENDED_WITHOUT_MEMORY: Final = 3
 HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 """Option for larger regions of the heap. G1 treats an array that fills half a region as humongous: blobs, with the
 regions of 1 MiB that a small heap gets."""
+COMPILE_LATER: Final = (
+    "-XX:Tier4InvocationThreshold=40000",
+    "-XX:Tier4MinInvocationThreshold=5000",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""Options by which the JVM's second compiler takes code that was called four to ten times as often as by default.
+
+On two cores it took a quarter of the processor in a driver's first minutes (docs/develop/tuning.md).
+"""
 SMALL_ARRAYS: Final = {
     # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and by the heap 32, are
     # humongous: G1 then marks the whole heap time and again (docs/develop/tuning.md).
@@ -134,7 +144,13 @@ def class_archive(jars: Path) -> Path:
 
 def jvm_options(jars: Path) -> str:
     """Return the JVM options of a driver with the class path ``jars``, as a text."""
-    options = [JVM_LOCALE, f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS, END_WITHOUT_MEMORY]
+    options = [
+        JVM_LOCALE,
+        f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
+        HEAP_REGIONS,
+        END_WITHOUT_MEMORY,
+        *COMPILE_LATER,
+    ]
     archive = class_archive(jars)
     if archive.is_file():
         # an archive that does not fit must not put a line in the log of each driver

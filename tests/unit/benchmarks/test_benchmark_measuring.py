@@ -89,6 +89,15 @@ def test_peak_memory_is_of_one_moment_and_processor_time_of_all_that_lived() -> 
     assert use.ticks == 20 + 5 + 1
 
 
+def test_the_memory_of_a_jvm_that_starts_a_program_counts_once_and_that_of_forked_workers_each_time() -> None:
+    jvm, worker = "/usr/bin/java\0-Xmx2g", "python\0-m\0pyspark.daemon"
+    use = TreeUse(1)
+    use.sample([Process(1, 0, 100, 1, jvm), Process(2, 1, 100, 0, jvm)])
+    assert use.peak_resident == 100
+    use.sample([Process(1, 0, 100, 1, jvm), Process(3, 1, 10, 0, worker), Process(4, 3, 10, 0, worker)])
+    assert use.peak_resident == 120
+
+
 def test_shares_tell_others_from_ourselves() -> None:
     before = CpuTimes.of("cpu 100 0 0 100 0 0 0 0 0 0")
     after = CpuTimes.of("cpu 180 0 10 100 0 0 0 10 0 0")

@@ -12,6 +12,7 @@ from sessionizer.errors import JarsNotFetched
 from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import (
     ALLOWED,
+    COMPILE_LATER,
     END_WITHOUT_MEMORY,
     LOGGING,
     MORE,
@@ -138,7 +139,7 @@ def test_drivers_may_have_a_python_of_their_own() -> None:
 def test_a_jvm_has_our_logging_no_locale_of_the_machine_and_does_not_live_on_without_memory(tmp_path: Path) -> None:
     assert LOGGING.is_file()
     logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
-    expected = {logging, "-Duser.language=en", "-Duser.country=US", END_WITHOUT_MEMORY}
+    expected = {logging, "-Duser.language=en", "-Duser.country=US", END_WITHOUT_MEMORY, *COMPILE_LATER}
     assert expected <= set(shlex.split(jvm_options(tmp_path / "spark")))
 
 
