@@ -351,13 +351,18 @@ def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
     assert "deciding code" not in json.loads(found.stdout)[0]["unseen"]
 
 
-def test_a_savepoint_in_a_vault_that_is_read_only_is_verified(platform: Platform, small_disk: Path) -> None:
+def test_savepoints_in_a_vault_that_is_read_only_are_verified_and_compared(
+    platform: Platform, small_disk: Path
+) -> None:
     platform.add("clicks")
-    fabricate(small_disk / "clicks", "before-release")
+    for each in ("before-release", "after-release"):
+        fabricate(small_disk / "clicks", each)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     places = ("--in", str(small_disk), "--home", str(platform.home))
     verified = main("savepoint", "verify", "clicks", "before-release", *places)
     assert verified.returncode == 0, verified.stderr
+    compared = main("savepoint", "diff", "clicks", "before-release", "after-release", *places)
+    assert compared.returncode == 0, compared.stderr
 
 
 COMMANDS: Final = (("status",), ("status", "--json"), ("timeline", "clicks"), ("tables", "clicks"), ("--help",))

@@ -150,7 +150,7 @@ def keep_from_removal(home: SavepointHome, why: str) -> Iterator[None]:
     """
     mark = home.reader(mint_id(epoch_ms()))
     marked = False
-    # such as a vault that is mounted read-only: nobody removes anything from there
+    # such as a vault that is mounted read-only. If others may remove it there, the reader misses files and fails
     with suppress(UnwritablePath):
         marked = write_data_record(mark, UseMark.now(why))
     try:
